@@ -1,0 +1,164 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A worker thread that owns the device and advances jobs.
+
+A job is a generator: it yields wherever a more urgent job may take the device, and returns its
+result. Jobs with a deadline go first, the earliest first; the others take turns.
+"""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from concurrent.futures import Future
+import contextlib
+from dataclasses import dataclass, field
+import heapq
+import itertools
+import math
+import threading
+import time
+from typing import Any, TypeVar
+
+import torch
+
+T = TypeVar('T')
+Job = Generator[None, None, T]
+
+
+class DeadlineExceeded(RuntimeError):
+    """A job that was dropped because its result would have come too late."""
+
+
+class EngineClosed(RuntimeError):
+    """The engine takes no more jobs."""
+
+
+@dataclass(order=True)
+class _Entry:
+    deadline: float
+    number: int
+    name: str = field(compare=False)
+    job: Job[Any] = field(compare=False)
+    future: Future = field(compare=False)
+
+
+class Engine:
+    """Runs jobs on one thread, one step at a time.
+
+    The future of a job stays pending until the job ends, so `future.cancel()` works at any time:
+    the job is closed at its next yield. An exception in a job reaches its future and nothing else.
+    Done callbacks run on the worker thread: they must hand over and return.
+    """
+
+    def __init__(self, device: str | torch.device = 'cpu'):
+        self.device = torch.device(device)
+        self._urgent: list[_Entry] = []
+        self._others: deque[_Entry] = deque()
+        self._numbers = itertools.count()
+        self._wake = threading.Condition()
+        self._closing = False
+        self._step_done: torch.cuda.Event | None = None
+        self._thread = threading.Thread(target=self._run, name='engine', daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job[T], *, deadline: float | None = None, name: str = '') -> Future[T]:
+        """Queue a job; `deadline` is in seconds of `time.monotonic()`.
+
+        The future raises the job's exception, DeadlineExceeded when the deadline passes before
+        the job has ended, or CancelledError. Raises EngineClosed after `close`.
+        """
+        entry = _Entry(math.inf if deadline is None else deadline, next(self._numbers),
+                       name or job.__name__, job, Future())
+        with self._wake:
+            if self._closing:
+                raise EngineClosed(f'job {entry.name}: the engine is closed; start a new one')
+            self._queue(entry)
+            self._wake.notify()
+        return entry.future
+
+    def close(self, timeout: float = 10.0) -> bool:
+        """Cancel every job and end the thread; False if a step outlasted `timeout` seconds."""
+        with self._wake:
+            self._closing = True
+            for entry in itertools.chain(self._urgent, self._others):
+                entry.future.cancel()
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _queue(self, entry: _Entry) -> None:
+        if entry.deadline < math.inf:
+            heapq.heappush(self._urgent, entry)
+        else:
+            self._others.append(entry)
+
+    def _run(self) -> None:
+        if self.device.type == 'cuda':
+            torch.cuda.set_device(self.device)
+        with torch.inference_mode():
+            while (entry := self._next()) is not None:
+                if self._advance(entry):
+                    with self._wake:
+                        if self._closing:
+                            entry.future.cancel()
+                        self._queue(entry)
+
+    def _next(self) -> _Entry | None:
+        with self._wake:
+            while not (self._urgent or self._others or self._closing):
+                self._wake.wait()
+            if self._urgent:
+                return heapq.heappop(self._urgent)
+            return self._others.popleft() if self._others else None
+
+    def _advance(self, entry: _Entry) -> bool:
+        """Run one step; True while the job has more."""
+        if entry.future.cancelled():
+            _close(entry.job)
+            return False
+        late = time.monotonic() - entry.deadline
+        if late > 0:
+            _close(entry.job)
+            _finish(entry.future, error=DeadlineExceeded(
+                f'{entry.name}: dropped, {late * 1e3:.0f} ms past its deadline'))
+            return False
+        try:
+            next(entry.job)
+            self._pace()
+            return True
+        except StopIteration as stop:
+            _finish(entry.future, stop.value)
+        except BaseException as error:  # noqa: B036 - the worker outlives any job
+            _finish(entry.future, error=error)
+        return False
+
+    def _pace(self) -> None:
+        """Stay at most one step ahead of the device: what is queued there cannot be overtaken."""
+        if self.device.type != 'cuda':
+            return
+        done = torch.cuda.Event(blocking=True)
+        done.record()
+        if self._step_done is not None:
+            self._step_done.synchronize()
+        self._step_done = done
+
+
+def _close(job: Job[Any]) -> None:
+    with contextlib.suppress(Exception):
+        job.close()
+
+
+def _finish(future: Future, result: Any = None, error: BaseException | None = None) -> None:
+    if not future.set_running_or_notify_cancel():
+        return                          # cancelled while its last step ran
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,47 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A loaded checkpoint, ready on its device."""
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import torch
+
+from .config import TransformerConfig
+from .tokenizer import PromptTokenizer
+from .transformer import Prefix, Transformer
+from .vae import VAE
+
+PREFIXES_KEPT = 16      # prompts whose keys and values stay on the device (Edge: 57 KB a token)
+
+
+@dataclass
+class Cosmos3:
+    """The network, its VAE and its tokenizer.
+
+    `dtype` is the compute type; positions, the time embedder and sampling stay fp32.
+    """
+
+    name: str
+    transformer: Transformer
+    vae: VAE
+    tokenizer: PromptTokenizer
+    device: torch.device
+    dtype: torch.dtype
+    _prefixes: OrderedDict[tuple[int, ...], Prefix] = field(default_factory=OrderedDict)
+
+    @property
+    def config(self) -> TransformerConfig:
+        return self.transformer.config
+
+    def prefix(self, token_ids: list[int]) -> Prefix:
+        """Keys and values of a prompt: computed once, the most recent ones kept."""
+        key = tuple(token_ids)
+        if key not in self._prefixes:
+            ids = torch.tensor(token_ids, device=self.device)
+            self._prefixes[key] = self.transformer.prefill(ids)
+        self._prefixes.move_to_end(key)
+        while len(self._prefixes) > PREFIXES_KEPT:
+            self._prefixes.popitem(last=False)
+        return self._prefixes[key]

@@ -1,0 +1,112 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Building blocks of both towers and of the generation heads."""
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+import torch.nn.functional as F
+
+from .config import TransformerConfig
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm over the last axis.
+
+    With `one_rounding` (Nemotron) the weight is multiplied in fp32 before the only rounding;
+    without it (Qwen) the normalised values are rounded to the weight's type first.
+    """
+
+    def __init__(self, size: int, eps: float, one_rounding: bool):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size))
+        self.eps = eps
+        self.one_rounding = one_rounding
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.one_rounding:
+            return F.rms_norm(x.float(), self.weight.shape, self.weight.float(),
+                              self.eps).to(x.dtype)
+        return self.weight * F.rms_norm(x.float(), self.weight.shape, None, self.eps).to(x.dtype)
+
+
+def norm(config: TransformerConfig, size: int) -> RMSNorm:
+    """Norm of the checkpoint's kind: Nemotron's goes with relu2, Qwen's with silu."""
+    return RMSNorm(size, config.rms_norm_eps, one_rounding=config.hidden_act == 'relu2')
+
+
+class MLP(nn.Module):
+    """Feed-forward block: relu squared (up, down) or gated silu (gate, up, down)."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        hidden, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = (nn.Linear(hidden, inner, bias=False)
+                          if config.hidden_act == 'silu' else None)
+        self.up_proj = nn.Linear(hidden, inner, bias=False)
+        self.down_proj = nn.Linear(inner, hidden, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate_proj is None:
+            return self.down_proj(F.relu(self.up_proj(x)).square())
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class DomainLinear(nn.Module):
+    """Linear layer with one weight and bias per embodiment domain: y = x @ W[d] + b[d]."""
+
+    def __init__(self, inputs: int, outputs: int, domains: int):
+        super().__init__()
+        self.fc = nn.Embedding(domains, inputs * outputs)
+        self.bias = nn.Embedding(domains, outputs)
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def forward(self, x: Tensor, domain: int) -> Tensor:
+        weight = self.fc.weight[domain].view(self.inputs, self.outputs)
+        return x @ weight + self.bias.weight[domain]
+
+
+class TimeEmbedder(nn.Module):
+    """Embedding of the diffusion time, in fp32 whatever the type of the network.
+
+    Sinusoids of 256 channels, cosines first, then linear, silu, linear (bf16 here costs
+    0.1 to 0.3 % of the output).
+    """
+
+    CHANNELS = 256
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.linear_1 = nn.Linear(self.CHANNELS, config.hidden_size)
+        self.linear_2 = nn.Linear(config.hidden_size, config.hidden_size)
+        self.scale = config.timestep_scale
+
+    def sinusoids(self, timestep: Tensor) -> Tensor:
+        """[N] integer timesteps -> [N, 256] fp32."""
+        half = self.CHANNELS // 2
+        exponent = -math.log(10000) * torch.arange(half, dtype=torch.float32,
+                                                   device=timestep.device) / half
+        angles = (timestep * self.scale).float()[:, None] * exponent.exp()
+        return torch.cat([angles.cos(), angles.sin()], dim=-1)
+
+    def forward(self, timestep: Tensor) -> Tensor:
+        """[N] integer timesteps -> [N, hidden] fp32."""
+        return self.linear_2(F.silu(self.linear_1(self.sinusoids(timestep))))
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Apply rotary positions to x [N, H, D] with cos and sin [N, D]."""
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return x * cos[:, None] + turned * sin[:, None]
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+    """Grouped-query attention: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
+    out = F.scaled_dot_product_attention(
+        q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
+        is_causal=causal, enable_gqa=True)
+    return out[0].transpose(0, 1).flatten(1)

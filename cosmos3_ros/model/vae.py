@@ -1,0 +1,48 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures to latents through the Wan VAE of diffusers."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from diffusers import AutoencoderKLWan
+import torch
+from torch import Tensor
+
+from .config import CheckpointError
+from .positions import TEMPORAL_COMPRESSION
+
+SPATIAL_COMPRESSION = 16
+
+
+def check_vae_config(values: Mapping[str, Any], source: str, latent_channel: int) -> None:
+    """Check what the network depends on; raises CheckpointError."""
+    wanted = {'z_dim': latent_channel, 'scale_factor_spatial': SPATIAL_COMPRESSION,
+              'scale_factor_temporal': TEMPORAL_COMPRESSION}
+    for name, value in wanted.items():
+        if values.get(name) != value:
+            raise CheckpointError(f'{source}: {name} is {values.get(name)!r}, wanted {value}')
+    for name in ('latents_mean', 'latents_std'):
+        if len(values.get(name) or ()) != latent_channel:
+            raise CheckpointError(f'{source}: {name} needs {latent_channel} values, one a channel')
+
+
+class VAE:
+    """The autoencoder with the latents' normalisation: latent = (mode - mean) / std."""
+
+    def __init__(self, module: AutoencoderKLWan):
+        self.module = module
+        shape = (-1, 1, 1, 1)
+        device = next(module.parameters()).device
+        self._mean = torch.tensor(module.config.latents_mean, device=device).view(shape)
+        self._std = torch.tensor(module.config.latents_std, device=device).view(shape)
+
+    def encode_frame(self, pixels: Tensor) -> Tensor:
+        """One picture [3, H, W] in [-1, 1] -> fp32 latent [C, 1, H / 16, W / 16].
+
+        The encoder is causal in time, so this is the first latent of every clip that starts
+        with the picture.
+        """
+        mode = self.module.encode(pixels[None, :, None].to(self.module.dtype)).latent_dist.mode()
+        return (mode[0].float() - self._mean) / self._std

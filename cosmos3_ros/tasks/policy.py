@@ -1,0 +1,153 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""One action chunk for one observation."""
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..model.cosmos3 import Cosmos3
+from ..model.positions import TEMPORAL_COMPRESSION, Branch, Layout
+from .canvas import fit_canvas
+from .sampler import UniPC, flow_schedule, guide
+
+
+@dataclass(frozen=True)
+class PolicyRecipe:
+    """How a policy checkpoint was trained to be asked.
+
+    `num_frames`: frames predicted, the observed one included; rows of actions as many.
+    `fps`: of frames and rows. `tier`: canvas tier (see `canvas`). `guidance` applies where the
+    integer timestep lies strictly within `guidance_interval`. `action_width`: channels in use.
+    `action_offset`: frames by which row 0 lies after frame 0; 0 where row 0 is the state.
+    """
+
+    num_frames: int = 33
+    fps: float = 15.0
+    tier: int = 480
+    steps: int = 4
+    shift: float = 5.0
+    guidance: float = 3.0
+    guidance_interval: tuple[float, float] = (960.0, 1001.0)
+    domain: int = 8
+    action_width: int = 8
+    action_offset: int = 0
+
+
+@dataclass(frozen=True)
+class PolicyRequest:
+    """An observation in the network's terms.
+
+    `picture`: uint8 [H, W, 3] RGB. `prompt`: text of the conditional branch, '' for none.
+    `state`: float32 [action_width], the clean row 0.
+    """
+
+    picture: np.ndarray
+    prompt: str
+    state: np.ndarray
+    seed: int
+    recipe: PolicyRecipe = PolicyRecipe()
+
+
+@dataclass(frozen=True)
+class PolicyResult:
+    """`actions`: float32 [num_frames - 1, action_width], rows 1 and on in the network's terms.
+
+    `forwards`: passes through the generation tower that it took.
+    """
+
+    actions: np.ndarray
+    seed: int
+    forwards: int
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What a request needs on the device, still in host memory."""
+
+    pixels: Tensor          # [3, H, W] fp32 in [-1, 1]
+    layout: Layout
+    noise: Tensor           # [C, T, h, w] fp32
+    rows: Tensor            # [R, action_dim] fp32: state, then noise
+    token_ids: tuple[list[int], list[int]]
+
+
+def policy(model: Cosmos3, request: PolicyRequest) -> Generator[None, None, PolicyResult]:
+    """Sample the actions of a request; yields after the encoding and after every step.
+
+    The picture, the prompt and the noise are prepared in the calling thread; the generator that
+    is returned does the rest on the device. Raises ValueError for a state of another width.
+    """
+    return _sample(model, request, _prepare(model, request))
+
+
+def _prepare(model: Cosmos3, request: PolicyRequest) -> _Inputs:
+    recipe = request.recipe
+    if request.state.shape != (recipe.action_width,):
+        raise ValueError(f'state: shape {request.state.shape}, wanted ({recipe.action_width},)')
+    canvas = fit_canvas(request.picture, recipe.tier)
+    frames = (recipe.num_frames - 1) // TEMPORAL_COMPRESSION + 1
+    layout = Layout(frames, *canvas.latent_size, fps=recipe.fps, clean_frames=(0,),
+                    rows=recipe.num_frames, clean_rows=(0,), row_offset=recipe.action_offset)
+    config = model.config
+    rows = _noise(request.seed, (recipe.num_frames, config.action_dim))
+    rows[:, recipe.action_width:] = 0
+    rows[0, :recipe.action_width] = torch.from_numpy(request.state)
+    return _Inputs(
+        canvas.pixels(), layout,
+        _noise(request.seed, (config.latent_channel, frames, layout.height, layout.width)), rows,
+        (model.tokenizer.encode(request.prompt), model.tokenizer.encode('')))
+
+
+def _noise(seed: int, shape: tuple[int, ...]) -> Tensor:
+    """Gaussian noise as the released policy server draws it: each tensor from its own start."""
+    values = np.random.RandomState(seed).standard_normal(shape)
+    return torch.from_numpy(values.astype(np.float32))
+
+
+def _sample(model: Cosmos3, request: PolicyRequest,
+            inputs: _Inputs) -> Generator[None, None, PolicyResult]:
+    recipe, device = request.recipe, model.device
+    video, rows = inputs.noise.to(device), inputs.rows.to(device)
+    observed = model.vae.encode_frame(inputs.pixels.to(device))
+    video[:, :1] = observed[:, :, :inputs.layout.height, :inputs.layout.width]
+    conditional, unconditional = (
+        model.transformer.branch(model.prefix(ids), inputs.layout) for ids in inputs.token_ids)
+    yield
+
+    sigmas, timesteps = flow_schedule(recipe.steps, recipe.shift)
+    solver, forwards = UniPC(sigmas), 0
+    for timestep in timesteps:
+        branches = [conditional]
+        if recipe.guidance_interval[0] < timestep < recipe.guidance_interval[1]:
+            branches.append(unconditional)
+        velocities = [_velocity(model, branch, video, rows, timestep, recipe)
+                      for branch in branches]
+        state = solver.step(guide(velocities, recipe.guidance), _pack(video, rows))
+        video, rows = _unpack(state, video, rows)
+        forwards += len(branches)
+        yield
+    return PolicyResult(rows[1:, :recipe.action_width].cpu().numpy(), request.seed, forwards)
+
+
+def _velocity(model: Cosmos3, branch: Branch, video: Tensor, rows: Tensor, timestep: int,
+              recipe: PolicyRecipe) -> Tensor:
+    """Flat velocity of video and rows, zero in the channels that the embodiment lacks."""
+    time = torch.tensor([timestep], device=model.device)
+    video_velocity, row_velocity = model.transformer.velocity(
+        branch, video, time, rows, recipe.domain)
+    row_velocity[:, recipe.action_width:] = 0
+    return _pack(video_velocity, row_velocity)
+
+
+def _pack(video: Tensor, rows: Tensor) -> Tensor:
+    return torch.cat([video.flatten(), rows.flatten()])
+
+
+def _unpack(state: Tensor, video: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    flat_video, flat_rows = state.split([video.numel(), rows.numel()])
+    return flat_video.view_as(video), flat_rows.view_as(rows)
