@@ -85,8 +85,9 @@ def from_rgb(rgb: np.ndarray, header, encoding: str = 'rgb8'):
         raise ImageError(f'encoding {encoding!r} cannot be published, only rgb8 and bgr8')
     pixels = rgb if encoding == 'rgb8' else cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
     height, width = rgb.shape[:2]
-    return Image(header=header, height=height, width=width, encoding=encoding, step=3 * width,
-                 data=_as_array(pixels))
+    message = Image(header=header, height=height, width=width, encoding=encoding, step=3 * width)
+    message.data = _as_array(pixels)  # the constructor would copy it byte by byte
+    return message
 
 
 def compress(rgb: np.ndarray, header, format: str = 'jpeg'):
@@ -101,8 +102,9 @@ def compress(rgb: np.ndarray, header, format: str = 'jpeg'):
         raise ImageError(f'format {format!r} cannot be published, only jpeg and png')
     options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY] if format == 'jpeg' else []
     _, encoded = cv2.imencode(f'.{format}', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
-    return CompressedImage(header=header, format=f'rgb8; {format} compressed bgr8',
-                           data=_as_array(encoded))
+    message = CompressedImage(header=header, format=f'rgb8; {format} compressed bgr8')
+    message.data = _as_array(encoded)
+    return message
 
 
 def _as_array(pixels: np.ndarray) -> array.array:
@@ -171,7 +173,7 @@ def _convert(rows: np.ndarray, encoding: str, code: int | None) -> np.ndarray:
 def _nv24_to_rgb(rows: np.ndarray, height: int, width: int) -> np.ndarray:
     # Chroma is of full size: its rows, padding included, are twice as long as those of luma.
     chroma = rows[height:].reshape(height, -1)[:, :2 * width].reshape(height, width, 2)
-    return cv2.transform(np.dstack([rows[:height, :width], chroma]), _BT601)
+    return cv2.transform(cv2.merge([rows[:height, :width], chroma]), _BT601)
 
 
 def _compressed_to_rgb(message) -> np.ndarray:
