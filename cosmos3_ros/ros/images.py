@@ -83,10 +83,16 @@ def from_rgb(rgb: np.ndarray, header, encoding: str = 'rgb8'):
     _check_rgb(rgb)
     if encoding not in ('rgb8', 'bgr8'):
         raise ImageError(f'encoding {encoding!r} cannot be published, only rgb8 and bgr8')
-    pixels = rgb if encoding == 'rgb8' else cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR)
+    # Written in place into the one type that message setters take without a look at every byte.
+    data = array.array('B', [0]) * rgb.size
+    pixels = np.frombuffer(data, np.uint8).reshape(rgb.shape)
+    if encoding == 'bgr8':
+        cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR, dst=pixels)
+    else:
+        pixels[:] = rgb
     height, width = rgb.shape[:2]
     message = Image(header=header, height=height, width=width, encoding=encoding, step=3 * width)
-    message.data = _as_array(pixels)  # the constructor would copy it byte by byte
+    message.data = data  # the constructor would copy it byte by byte
     return message
 
 
@@ -103,15 +109,8 @@ def compress(rgb: np.ndarray, header, format: str = 'jpeg'):
     options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY] if format == 'jpeg' else []
     _, encoded = cv2.imencode(f'.{format}', cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR), options)
     message = CompressedImage(header=header, format=f'rgb8; {format} compressed bgr8')
-    message.data = _as_array(encoded)
+    message.data = array.array('B', encoded.tobytes())
     return message
-
-
-def _as_array(pixels: np.ndarray) -> array.array:
-    # The one type that message setters take without a look at every byte.
-    data = array.array('B')
-    data.frombytes(memoryview(np.ascontiguousarray(pixels)).cast('B'))
-    return data
 
 
 def _check_rgb(rgb: np.ndarray) -> None:
