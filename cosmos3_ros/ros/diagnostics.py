@@ -99,7 +99,8 @@ class Status:
 
     def value(self, key: str, value: object) -> None:
         """Set a figure, shown as text; floats get six digits."""
-        self._values[key] = f'{value:.6g}' if isinstance(value, (float, np.floating)) else str(value)
+        is_float = isinstance(value, (float, np.floating))
+        self._values[key] = f'{value:.6g}' if is_float else str(value)
 
     def to_message(self) -> DiagnosticStatus:
         """Build the message: troubles only, worst first, or what was said while all is well."""
