@@ -60,8 +60,8 @@ def _vae(base_dim: int, decoder_base_dim: int, channels: int) -> dict[str, Any]:
     }
 
 
-_TINY = (_COMMON | _EDGE_KIND | _TINY_SIZES, _vae(8, 8, 16))
-_TINY_NANO = (_COMMON | _NANO_KIND | _TINY_SIZES, _vae(8, 8, 16))
+_TINY = (_COMMON | _EDGE_KIND | _TINY_SIZES, _vae(4, 4, 16))
+_TINY_NANO = (_COMMON | _NANO_KIND | _TINY_SIZES, _vae(4, 4, 16))
 _EDGE = (_COMMON | _EDGE_KIND | _EDGE_SIZES, _vae(160, 256, 48))
 _NANO = (_COMMON | _NANO_KIND | _NANO_SIZES, _vae(160, 256, 48))
 VARIANTS = {'tiny': _TINY, 'tiny-droid': _TINY, 'tiny-nano': _TINY_NANO,

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from diffusers import AutoencoderKLWan
+from diffusers.models.autoencoders.autoencoder_kl_wan import WanCausalConv3d
 import torch
 from torch import Tensor
+import torch.nn.functional as F
 
 from .config import CheckpointError
 from .positions import TEMPORAL_COMPRESSION
@@ -33,6 +36,9 @@ class VAE:
 
     def __init__(self, module: AutoencoderKLWan):
         self.module = module
+        for layer in module.modules():
+            if isinstance(layer, WanCausalConv3d):
+                layer.forward = partial(_causal_conv, layer)
         shape = (-1, 1, 1, 1)
         device = next(module.parameters()).device
         self._mean = torch.tensor(module.config.latents_mean, device=device).view(shape)
@@ -46,3 +52,16 @@ class VAE:
         """
         mode = self.module.encode(pixels[None, :, None].to(self.module.dtype)).latent_dist.mode()
         return (mode[0].float() - self._mean) / self._std
+
+
+def _causal_conv(layer: WanCausalConv3d, x: Tensor, cache: Tensor | None = None) -> Tensor:
+    """A causal convolution; of one frame without a past it is one in space alone.
+
+    The past is zeros then, so only the kernel's last slice counts: a third of the work.
+    """
+    if cache is not None or x.shape[2] > 1:
+        return WanCausalConv3d.forward(layer, x, cache)
+    width, _, height, *_ = layer._padding
+    plane = F.conv2d(x[:, :, 0], layer.weight[:, :, -1], layer.bias, layer.stride[1:],
+                     (height, width))
+    return plane[:, :, None]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..model.cosmos3 import Cosmos3
-from ..model.positions import TEMPORAL_COMPRESSION, Branch, Layout
+from ..model.positions import TEMPORAL_COMPRESSION, Layout
+from ..model.transformer import Branch
 from .canvas import fit_canvas
 from .sampler import UniPC, flow_schedule, guide
 
