@@ -1,0 +1,87 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The `cosmos3` command: one thin function a verb."""
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+import sys
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb; returns the exit code. A wrong checkpoint is one line on stderr and code 2."""
+    options, rest = _parser().parse_known_args(arguments)
+    if rest and options.verb != 'run':
+        _parser().error(f'unknown arguments: {" ".join(rest)}')
+    from .model.config import CheckpointError
+    try:
+        return options.function(options, rest)
+    except CheckpointError as error:
+        print(f'cosmos3: {error}', file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='cosmos3', description='Cosmos3-Edge on a robot: act, imagine, answer.')
+    verbs = parser.add_subparsers(dest='verb', required=True, metavar='VERB')
+    _add_demo(verbs)
+    run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
+    run.set_defaults(function=_run)
+    _add_checkpoint(verbs)
+    return parser
+
+
+def _add_demo(verbs: argparse._SubParsersAction) -> None:
+    demo = verbs.add_parser(
+        'demo', help='a simulated DROID cell moved by the policy node; needs no GPU')
+    demo.add_argument('--checkpoint', default='random:tiny',
+                      help='folder, hub id or random: name (default: %(default)s)')
+    demo.add_argument('--instruction', default='Pick up the banana and place it in the bowl')
+    demo.add_argument('--seconds', type=float, default=None,
+                      help='end after so many seconds of acting (default: at Ctrl-C)')
+    demo.add_argument('--json', type=Path, default=None, metavar='FILE',
+                      help='write the figures of the run')
+    demo.set_defaults(function=_demo)
+
+
+def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
+    checkpoint = verbs.add_parser('checkpoint', help='look at checkpoints, or make a tiny one')
+    actions = checkpoint.add_subparsers(dest='action', required=True, metavar='ACTION')
+    inspect = actions.add_parser('inspect', help='sizes, towers, sharing, memory needed')
+    inspect.add_argument('checkpoint', help='folder, hub id or random: name')
+    inspect.add_argument('--base', default=None, help='checkpoint that is loaded beside it')
+    inspect.set_defaults(function=_inspect)
+    make = actions.add_parser(
+        'make-tiny', help='write a tiny random one that diffusers and transformers load too')
+    make.add_argument('folder', type=Path)
+    make.add_argument('--variant', choices=('tiny', 'tiny-droid'), default='tiny')
+    make.set_defaults(function=_make_tiny)
+
+
+def _demo(options: argparse.Namespace, _: list[str]) -> int:
+    from .ros.demo import run_demo
+    return run_demo(options.checkpoint, options.instruction, options.seconds, options.json)
+
+
+def _run(_: argparse.Namespace, rest: list[str]) -> int:
+    from .ros.process import main as run_process
+    return run_process([sys.argv[0], *rest])
+
+
+def _inspect(options: argparse.Namespace, _: list[str]) -> int:
+    from .model.inspection import inspect
+    print(inspect(options.checkpoint, options.base))
+    return 0
+
+
+def _make_tiny(options: argparse.Namespace, _: list[str]) -> int:
+    from .model.write_checkpoint import write_tiny
+    write_tiny(options.folder, options.variant)
+    print(f'wrote {options.folder}')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
