@@ -193,6 +193,23 @@ def test_after_a_stall_one_command_for_now():
     assert stalled - 0.2 + splice.trajectory.times[0] == pytest.approx(stalled + 0.05)
 
 
+def test_only_the_standstill_after_the_observation_does_not_count():
+    """The plan ends at 11.75; seen at 11.7 in motion, the arm moves on at 12.05, 0.3 s later."""
+    splicer = moving(stamp=10.0)                    # row 24, at 11.75, is the last before 11.8
+    first = splicer.splice(11.7, STEP, ramp(1.55), 12.0, HOME)
+    assert first.rows.start == 1                    # due at 12.0 + 1 / 15; row 0 was due at 12.0
+    assert 11.7 + first.trajectory.times[0] == pytest.approx(12.0 + STEP)
+    second = splicer.splice(11.72, STEP, ramp(1.57), 12.1, HOME)
+    assert 11.72 + second.trajectory.times[0] == pytest.approx(12.02 + 2 * STEP)
+
+
+def test_a_small_step_back_at_the_seam_does_not_stop_the_arm():
+    splicer = moving(stamp=10.0, latency=0.1)
+    splice = splicer.splice(10.5, STEP, ramp(0.35) - 0.045, 10.63, HOME)
+    assert splice.trajectory.positions[0, 0] < ramp(0.48)[0, 0]         # behind where it is now
+    assert splice.trajectory.velocities[0, 0] == pytest.approx(0.5 - 0.045 * 15 / 2)
+
+
 def test_a_late_reply_is_refused_and_the_plan_stays():
     splicer = moving(stamp=10.0)
     with pytest.raises(SpliceError, match='reply is 510 ms old, wanted at most 500'):
