@@ -17,7 +17,8 @@ HEAD = (
     ' perspectives. The top row is from the wrist-mounted camera. The bottom row contains two'
     ' horizontally concatenated third-person perspective views of the scene from opposite sides,'
     ' with the robot visible."}, "actions": [{"time": "0:00-0:02", "description": "')
-TAIL = '"}], "duration": "2s", "fps": 15.0, "resolution": {"H": 544, "W": 736}, "aspect_ratio": "4,3"}'
+TAIL = ('"}], "duration": "2s", "fps": 15.0, "resolution": {"H": 544, "W": 736}, '
+        '"aspect_ratio": "4,3"}')
 
 
 @pytest.mark.parametrize('entry', REFERENCE, ids=lambda entry: entry['instruction'])
