@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import numpy as np
 import rclpy
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import ParameterException
@@ -63,11 +64,13 @@ class Rig(Node):
         super().__init__('rig', **node_options)
         self._settings = {name: self._declare(name, *rest) for name, rest in PARAMETERS.items()}
         self._check_settings()
+        self._size = self._settings['camera_width'], self._settings['camera_height']
         self._cell = Cell()
         self._followers = [TrajectoryFollower(names, [HOME[name] for name in names])
                            for names in (ARM_JOINTS, (GRIPPER_JOINT,))]
         self._commands = threading.Lock()  # guards the followers
         self._snapshots: queue.Queue = queue.Queue(maxsize=1)  # the latest waits here
+        self._ready = threading.Event()
         self._stop = threading.Event()
         self.failure: Exception | None = None
         self._advertise()
@@ -85,7 +88,6 @@ class Rig(Node):
         """Start physics and cameras."""
         for thread in self._threads:
             thread.start()
-        self.get_logger().info('rig is running')
 
     def close(self) -> None:
         """Stop both threads, wait for them, and destroy the node."""
@@ -163,6 +165,9 @@ class Rig(Node):
         events = {self._control: settings['control_rate'],
                   self._publish_joints: settings['joint_state_rate'],
                   self._take_snapshot: settings['camera_rate']}
+        while self.running and not self._ready.wait(0.1):
+            pass
+        self.get_logger().info('rig is running')
         counts = dict.fromkeys(events, 1)  # none at time 0: a zero stamp says something else
         pace = _Pace(settings['real_time_factor'])
         while not self._stop.is_set():
@@ -196,17 +201,19 @@ class Rig(Node):
                 self._stop.wait(0.001)
         elif self._snapshots.full():
             self._drop_snapshot()
-        self._snapshots.put(snapshot)
+        with contextlib.suppress(queue.Full):  # only when stopped
+            self._snapshots.put_nowait(snapshot)
 
     def _drop_snapshot(self) -> None:
         self.get_logger().warning('rendering is slower than camera_rate, a picture was left out: '
-                                  'lower camera_rate or the size', throttle_duration_sec=10.0,
-                                  skip_first=True)
+                                  'lower camera_rate or the size', throttle_duration_sec=10.0)
         with contextlib.suppress(queue.Empty):
             self._snapshots.get_nowait()
 
     def _run_cameras(self) -> None:
         pictures = Pictures(self._cell.model)
+        self._render(pictures, CAMERAS[0])  # set up OpenGL, which would hold up physics later
+        self._ready.set()
         while not self._stop.is_set():
             try:
                 qpos, moment = self._snapshots.get(timeout=0.1)
@@ -219,20 +226,22 @@ class Rig(Node):
 
     def _publish_camera(self, camera: str, pictures: Pictures, moment) -> None:
         """Publish what is subscribed to; all three cameras share the moment's stamp."""
-        width, height = self._settings['camera_width'], self._settings['camera_height']
         header = Header(stamp=moment, frame_id=f'{camera}_optical_frame')
         if _wanted(self._info, camera):
-            matrix = camera_matrix(self._cell.model, camera, width, height)
-            self._info[camera].publish(messages.camera_info(matrix, width, height, header))
+            matrix = camera_matrix(self._cell.model, camera, *self._size)
+            self._info[camera].publish(messages.camera_info(matrix, *self._size, header))
         raw, jpeg = _wanted(self._raw, camera), _wanted(self._jpeg, camera)
         if not (raw or jpeg):
             return
-        rgb = pictures.render(camera, width, height, self._settings['shadows'])
+        rgb = self._render(pictures, camera)
         if raw:
             self._raw[camera].publish(messages.image(rgb, header))
         if jpeg:
             quality = self._settings['jpeg_quality']
             self._jpeg[camera].publish(messages.compressed(rgb, header, quality))
+
+    def _render(self, pictures: Pictures, camera: str) -> np.ndarray:
+        return pictures.render(camera, *self._size, self._settings['shadows'])
 
 
 class _Pace:
