@@ -93,3 +93,15 @@ class StreamingDecoder:
         self._features = features
         self.latents += 1
         return x[0].float().clamp(-1, 1)
+
+    @staticmethod
+    def device_bytes(vae: VAE, height: int, width: int) -> int:
+        """Bytes of the feature cache for latents of a size: two frames before each convolution."""
+        config = vae.module.config
+        base = config.decoder_base_dim or config.base_dim
+        convolutions = 2 * (config.num_res_blocks + 1) + 1
+        total = 2 * (1 + 4) * base * config.dim_mult[-1] * height * width      # into the first block
+        for level, scale in enumerate(reversed(config.dim_mult)):
+            side = min(2**level, 2**(len(config.dim_mult) - 1))
+            total += 2 * convolutions * base * scale * height * side * width * side
+        return total * vae.module.dtype.itemsize

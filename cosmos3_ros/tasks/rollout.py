@@ -17,7 +17,7 @@ from ..model.positions import TEMPORAL_COMPRESSION, Layout
 from ..model.transformer import Branch, KeyValues
 from ..model.vae import SPATIAL_COMPRESSION, StreamingDecoder
 from .canvas import cover
-from .sampler import UniPC, flow_schedule, guide
+from .denoise import denoise
 
 Mode = Literal['kv', 'chained', 'clip']
 
@@ -75,6 +75,11 @@ class Frame:
     latent: int
 
 
+def to_images(pixels: Tensor) -> np.ndarray:
+    """Decoded frames [3, F, H, W] in [-1, 1] -> uint8 [F, H, W, 3]."""
+    return ((pixels + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()
+
+
 class RolloutSession:
     """A video that can go on: everything of it stays on the device between requests.
 
@@ -100,6 +105,24 @@ class RolloutSession:
         self._memories: list[History] | None = None
         self._starts: list[int] = []        # time position of frame 0, by branch
         self._decoder = StreamingDecoder(model.vae)
+
+    @staticmethod
+    def device_bytes(model: Cosmos3, recipe: RolloutRecipe, text_tokens: int) -> int:
+        """Device memory that a session keeps while it is open (bytes).
+
+        `text_tokens`: of all prompts together. Both branches' keys and values, and the decoder's
+        feature cache; the working memory of a step comes on top.
+        """
+        height, width = recipe.latent_size
+        per_token = KeyValues.bytes_per_token(model.config, model.dtype)
+        total = text_tokens * per_token
+        if recipe.mode == 'kv':
+            layout = Layout(1, height, width, recipe.fps)
+            latents = recipe.anchor + recipe.history + recipe.window
+            branches = 1 if recipe.guidance == 1 else 2
+            total += (branches * latents * layout.tokens(model.config.latent_patch_size)
+                      * per_token)
+        return total + StreamingDecoder.device_bytes(model.vae, height, width)
 
     def steer(self, prompt: str) -> int:
         """Change the prompt from the next window on; returns that window's index."""
@@ -135,7 +158,9 @@ class RolloutSession:
         layout = Layout(size, *self.recipe.latent_size, self.recipe.fps,
                         clean_frames=tuple(range(clean)), first_frame=first)
         memories, branches = self._branches(layout)
-        video = yield from self._denoise(branches, video)
+        recipe = self.recipe
+        video = yield from denoise(self._model, branches, video, steps=recipe.steps,
+                                   shift=recipe.shift, guidance=recipe.guidance)
         if memories is not None:
             yield from self._write(memories, layout, video)
         # nothing below yields: the commit is whole or not at all
@@ -187,22 +212,6 @@ class RolloutSession:
         return [memory if memory.prefix is prefix else memory.with_prompt(prefix)
                 for memory, prefix in zip(self._memories, prefixes, strict=True)]
 
-    def _denoise(self, branches: list[Branch], video: Tensor) -> Generator[None, None, Tensor]:
-        """From noise to the finished latents."""
-        sigmas, timesteps = flow_schedule(self.recipe.steps, self.recipe.shift)
-        solver = UniPC(sigmas)
-        for timestep in timesteps:
-            time = torch.tensor([timestep], device=video.device)
-            velocities = [self._model.transformer.velocity(branch, video, time)[0]
-                          for branch in branches]
-            # clean frames have no velocity; the solver keeps them up to rounding alone
-            step = solver.step(guide(velocities, self.recipe.guidance), video)
-            clean = list(branches[0].layout.clean_frames)
-            step[:, clean] = video[:, clean]
-            video = step
-            yield
-        return video
-
     def _write(self, memories: list[History], layout: Layout,
                video: Tensor) -> Generator[None, None, None]:
         """Pass the finished latents once more, without a time embedding, for their keys."""
@@ -219,7 +228,6 @@ class RolloutSession:
         latent = self._decoder.latents
         pixels = self._decoder.decode(self._pending[0])
         self._pending.pop(0)
-        images = ((pixels + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()
-        for image in images:
+        for image in to_images(pixels):
             emit(Frame(image, self.frames, self.windows - 1, latent))
             self.frames += 1
