@@ -24,16 +24,22 @@ class ModelLibrary:
         self._engine = engine
         self._loaded: weakref.WeakValueDictionary[tuple[str, torch.dtype], Cosmos3] = (
             weakref.WeakValueDictionary())
+        self._loading = False           # used on the engine's thread alone
 
     def acquire(self, reference: str, dtype: torch.dtype) -> Future[Cosmos3]:
         """Future of a model; fails with CheckpointError. Dropping the model frees its memory."""
         return self._engine.submit(self._acquire(reference, dtype), name=f'load {reference}')
 
     def _acquire(self, reference: str, dtype: torch.dtype) -> Generator[None, None, Cosmos3]:
-        model = self._loaded.get((reference, dtype))
-        if model is None:
-            model = yield from loading(reference, self._engine.device, dtype,
-                                       list(self._loaded.values()))
-            # a second job may have loaded the same one in the meantime
-            model = self._loaded.setdefault((reference, dtype), model)
-        return model
+        while self._loading:            # one at a time: what it loads can be shared
+            yield
+        self._loading = True
+        try:
+            model = self._loaded.get((reference, dtype))
+            if model is None:
+                model = yield from loading(reference, self._engine.device, dtype,
+                                           self._loaded.values())
+                self._loaded[reference, dtype] = model
+            return model
+        finally:
+            self._loading = False
