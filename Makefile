@@ -3,9 +3,10 @@
 # make lint   ruff alone
 # Each prepares .venv first, from requirements.lock: Python 3.11 or 3.12 and a C++ compiler do.
 
-is_supported = $(shell $(1) -c 'import sys; print((3, 11) <= sys.version_info < (3, 13))' 2>&1)
-PYTHON ?= $(firstword $(foreach p,python3 python3.12 python3.11,\
-	$(if $(filter True,$(call is_supported,$(p))),$(p))))
+find_python = for python in python3 python3.12 python3.11; do $$python -c \
+  'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null \
+  && echo $$python && break; done
+PYTHON := $(or $(PYTHON),$(shell $(find_python)))
 ENVIRONMENT := .venv
 BIN := $(ENVIRONMENT)/bin
 INTERFACES := $(wildcard msg/*.msg srv/*.srv action/*.action)
@@ -33,8 +34,7 @@ lint: setup
 setup: $(ENVIRONMENT)/.share
 
 $(ENVIRONMENT)/.packages: requirements.lock
-	@test -n '$(PYTHON)' || { echo 'Python 3.11 or 3.12 is needed, with its venv module; \
-	found $(shell python3 --version 2>&1). Name one: make PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@test -n '$(PYTHON)' || { echo 'Python 3.11 or 3.12 is needed: make PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@echo 'Installing the packages of requirements.lock into $(ENVIRONMENT) (6 GB)'
 	$(PYTHON) -m venv $(ENVIRONMENT)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
