@@ -15,6 +15,7 @@ import heapq
 import itertools
 import logging
 import math
+import os
 import threading
 import time
 import traceback
@@ -110,6 +111,8 @@ class Engine:
     def _run(self) -> None:
         if self.device.type == 'cuda':
             torch.cuda.set_device(self.device)
+        else:                           # a core stays free for ROS
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
         with torch.inference_mode():
             while (entry := self._next()) is not None:
                 if self._advance(entry):
