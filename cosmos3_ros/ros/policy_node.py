@@ -34,6 +34,7 @@ from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
 from cosmos3_ros.ros import parameters, policy_report
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
+from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
 from cosmos3_ros.ros.policy_inputs import make_streams, subscribe
 from cosmos3_ros.ros.policy_messages import action_chunk, to_time
 from cosmos3_ros.ros.policy_motion import Figures, Motion, Unusable
@@ -66,6 +67,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         Node.__init__(self, 'policy', **node_options)
         # Reentrant: the state stays readable while a configure is at work.
         LifecycleNodeMixin.__init__(self, callback_group=ReentrantCallbackGroup())
+        refuse_wrong_transitions(self)
         parameters.declare(self, parameters.POLICY)
         self._settings = parameters.read(self)
         self._engine, self._library, self._make_job = engine, library, make_job

@@ -118,15 +118,11 @@ def _start(nodes: list[LifecycleNodeMixin], host: Host, stop: threading.Event) -
 
 
 def _spin(executor: MultiThreadedExecutor, host: Host, stop: threading.Event) -> None:
-    while not stop.is_set() and rclpy.ok():
-        try:
+    try:
+        while not stop.is_set() and rclpy.ok():
             executor.spin_once(timeout_sec=0.5)
-        except rclpy_implementation.RCLError as error:
-            # For example a transition that the present state does not have.
-            host.get_logger().error(f'request failed: {error}')
-        except Exception:
-            host.fail(f'a callback failed:\n{traceback.format_exc()}')
-            return
+    except Exception:
+        host.fail(f'a callback failed:\n{traceback.format_exc()}')
 
 
 def _end(executor: MultiThreadedExecutor, nodes: list[Node]) -> None:
@@ -135,8 +131,8 @@ def _end(executor: MultiThreadedExecutor, nodes: list[Node]) -> None:
     timer.start()
     while not farewell.is_set() and rclpy.ok():
         executor.spin_once(timeout_sec=FAREWELL)
+    executor._executor.shutdown()       # waits for callbacks, which rclpy's shutdown does not
     executor.shutdown()
-    executor._executor.shutdown()       # rclpy's own shutdown does not wait for callbacks
     for node in nodes:
         node.destroy_node()
 

@@ -22,6 +22,8 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
+from waiting import wait_for
+
 os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
 DOMAIN = 1 + os.getpid() % 100          # other runs on this host do not hear these tests
 CAMERAS = ('wrist', 'exterior_left', 'exterior_right')
@@ -29,15 +31,6 @@ JOINTS = ('panda_joint1', 'panda_joint2', 'panda_joint3', 'panda_joint4', 'panda
           'panda_joint6', 'panda_joint7', 'finger_joint')
 POSE = (0.1, -0.4, 0.2, -2.0, 0.3, 1.6, 0.7, 0.0)   # the last: finger_joint, rad, open
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-
-
-def wait_for(condition, timeout=10.0):
-    """Poll until the condition holds; its value, or a failure after `timeout` s."""
-    end = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(0.01)
-    return value
 
 
 class FakePolicy:
@@ -92,7 +85,7 @@ class FakeCell:
         self.behind = {}                # stream: s by which its stamps lie back
         self.names, self.pose = list(JOINTS), list(POSE)
         self.chunks, self.trajectories, self.grippers = [], [], []
-        self.diagnostics = {}
+        self.diagnostics, self.reporting = {}, set()    # by part; names of nodes
         from cosmos3_ros.msg import ActionChunk
         for message_type, topic, record in (
                 (ActionChunk, 'policy/action_chunk', self.chunks.append),
@@ -127,8 +120,8 @@ class FakeCell:
             self.joints.publish(state)
 
     def status(self, part):
-        """(level, message, values) of the newest diagnostics of one part, or None."""
-        return self.diagnostics.get(part)
+        """(level, message, values) of the newest diagnostics of one part; empty before them."""
+        return self.diagnostics.get(part, (None, '', {}))
 
     def set_arm(self, wanted):
         """Call ~/arm; the response."""
@@ -147,7 +140,8 @@ class FakeCell:
     def _note(self, message):
         for status in message.status:
             values = {value.key: value.value for value in status.values}
-            part = status.name.split(': ')[1]
+            node, part = status.name.split(': ')
+            self.reporting.add(node)
             self.diagnostics[part] = (status.level[0], status.message, values)
 
     def _stream(self):
@@ -163,10 +157,17 @@ class Setup:
         self.context = context
         self.engine = Engine('cpu')
         self.library, self.policy = FakeLibrary(), FakePolicy()
-        self._executors, self._nodes = [], []
+        self._executors, self._nodes, self._cells = [], [], []
         self._stop = threading.Event()
-        self.cell = FakeCell(context)
-        self.spin(self.cell.node, SingleThreadedExecutor(context=context))
+        self.cell = self.another_cell()
+
+    def another_cell(self, namespace=''):
+        """A cell whose streams are running."""
+        cell = FakeCell(self.context, namespace)
+        self._cells.append(cell)
+        self.spin(cell.node, SingleThreadedExecutor(context=self.context))
+        cell.start()
+        return cell
 
     def spin(self, node, executor=None):
         executor = executor or MultiThreadedExecutor(4, context=self.context)
@@ -176,13 +177,13 @@ class Setup:
         self._nodes.append(node)
         thread.start()
 
-    def policy_node(self, start=True, **parameters):
+    def policy_node(self, start=True, namespace='', **parameters):
         """A policy node; wide limits, because a test machine may be slow."""
         from cosmos3_ros.ros.policy_node import PolicyNode
         values = {'checkpoint': 'fake', 'max_camera_age': 1.0, 'max_joint_age': 0.5,
                   'max_reply_age': 5.0, 'max_chunk_age': 6.0, 'give_up_age': 7.0} | parameters
         node = PolicyNode(
-            self.engine, self.library, self.policy, context=self.context,
+            self.engine, self.library, self.policy, context=self.context, namespace=namespace,
             parameter_overrides=[Parameter(name.replace('__', '.'), value=value)
                                  for name, value in values.items()])
         self.spin(node)
@@ -193,7 +194,8 @@ class Setup:
 
     def close(self):
         self.policy.release.set()
-        self.cell.close()
+        for cell in self._cells:
+            cell.close()
         for node in self._nodes:
             if hasattr(node, 'make_safe'):
                 node.make_safe()
@@ -201,9 +203,9 @@ class Setup:
         self._stop.set()
         for executor, thread in self._executors:
             thread.join()
-            executor.shutdown()
             if isinstance(executor, MultiThreadedExecutor):
-                executor._executor.shutdown()   # or callbacks would meet destroyed nodes
+                executor._executor.shutdown()   # waits for callbacks, which shutdown() does not
+            executor.shutdown()
         for node in self._nodes:
             node.destroy_node()
         self.context.try_shutdown()
@@ -219,6 +221,5 @@ def setup():
     context = Context()
     context.init(args=[], domain_id=DOMAIN)
     result = Setup(context)
-    result.cell.start()
     yield result
     result.close()
