@@ -4,7 +4,7 @@
 
 import threading
 
-SOON = 10.0         # seconds that a wait may last before the test fails; none is used up
+SOON = 30.0         # seconds that a wait may last before the test fails; none is used up
 
 
 class Gate:
