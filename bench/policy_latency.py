@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time the DROID policy of a checkpoint, stage by stage, and compare bf16 with fp32.
 
-    python bench/policy_latency.py random:edge-droid --device cuda --json policy.json
+python bench/policy_latency.py random:edge-droid --device cuda --json policy.json
 """
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from cosmos3_ros.ros.policy_requests import Requests
 from cosmos3_ros.ros.run_policy import Instructions, Outcome
 from cosmos3_ros.tasks.policy import policy
 
-TICK = 0.02             # s between looks at the clock, the goal and the age of the plan
+TICK = 0.05             # s between looks at the clock, the goal and the age of the plan
 BACKWARD = 100_000_000  # ns; a clock set back by less is being disciplined, not restarted
 NOTICE = 10.0           # s between log lines about drops of one kind
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
@@ -72,6 +72,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._settings = parameters.read(self)
         self._engine, self._library, self._make_job = engine, library, make_job
         self._model: Any = None
+        self._checkpoint = ''           # name of the model that was loaded last
         self._model_state = (Level.OK, 'not loaded')
         self._active = False
         self._said: dict[str, float] = {}
@@ -163,6 +164,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         started = time.monotonic()
         dtype = pick_dtype(self._settings['precision'], self._engine.device)
         self._model = self._library.acquire(reference, dtype).result()
+        self._checkpoint = self._model.name
         self._say_model(f'warming up {reference}, loaded in {time.monotonic() - started:.1f} s')
         pictures = dict.fromkeys(CAMERAS, np.zeros((360, 640, 3), np.uint8))
         observation = Observation('Warm up.', pictures, np.zeros(ARM_JOINTS), 0.0)
@@ -223,7 +225,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
     def _publish(self, request: Request, targets: np.ndarray) -> None:
         now, stamp, counts = self._now(), request.snapshot.stamp, self._requests.counts
         self._chunks.publish(action_chunk(
-            request, targets, self._settings.column_names, self._model.name, now))
+            request, targets, self._settings.column_names, self._checkpoint, now))
         counts.chunks += 1
         counts.observation_age.add((now - stamp) * 1e-6)
         try:
@@ -245,12 +247,13 @@ class PolicyNode(LifecycleNodeMixin, Node):
 
     # Commands
 
-    def _on_instruction(self, text: str, seed: int) -> None:
+    def _on_instruction(self, text: str, seed: int, outcome: int | None) -> None:
         self.get_logger().info(f'instruction: {text!r}')
         self._requests.instruction = text if self._active else ''
-        if self._settings['on_new_instruction'] == 'flush':
+        if outcome is not None or self._settings['on_new_instruction'] == 'flush':
             self._requests.pipeline.flush()
-            self._motion.halt(self._now())
+            if outcome != Outcome.SUCCEEDED:    # then the last chunk is executed to its end
+                self._motion.halt(self._now())
         if seed >= 0:
             self._requests.set_seed(seed)
 

@@ -21,6 +21,7 @@ from cosmos3_ros.ros.policy_pipeline import Job, Pipeline, Request
 from cosmos3_ros.ros.streams import WRIST, Refusal, Snapshot, Streams
 
 PATIENCE = 0.02         # s that a wrist picture waits for those of the other cameras
+SHORT = 0.5             # s; cameras whose pictures come one after the other are refused for less
 SIM_DEADLINE = 60.0     # s; simulated time may run slower than the engine's
 
 
@@ -47,15 +48,16 @@ class Requests:
         self.pipeline = Pipeline(engine, self._observe, make_job, self._deliver, self._drop,
                                  self.try_start)
         self._starting = threading.Lock()
-        self._refused: tuple[int, Refusal] | None = None
+        self._refused: tuple[int, Refusal, float] | None = None
         self._first_seed = self._seeds_used = 0
         self.forget()
 
     @property
     def waiting_for(self) -> str:
-        """Why no observation can be taken just now; empty if one can or none is wanted."""
-        refused = self._refused
-        return refused[1].text if refused and self.instruction else ''
+        """Why no observation could be taken for a while; empty if none is wanted."""
+        if not (self.instruction and (refused := self._refused)):
+            return ''
+        return refused[1].text if time.monotonic() - refused[2] > SHORT else ''
 
     def restart(self) -> None:
         """Count from 0 again and start new seeds."""
@@ -110,7 +112,9 @@ class Requests:
 
     def _note_refusal(self, stamp: int, refusal: Refusal | None) -> None:
         """Count the refusal of an earlier wrist picture once it is clear that it stays unused."""
-        before, self._refused = self._refused, refusal and (stamp, refusal)
+        before = self._refused
+        since = before[2] if before else time.monotonic()
+        self._refused = refusal and (stamp, refusal, since)
         if before and before[0] not in (stamp, self._used):
             self._dropped(before[1].code, before[1].text)
 

@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 import traceback
+from typing import NoReturn
 
 from rcl_interfaces.msg import ParameterDescriptor
 import rclpy
-from rclpy.exceptions import ParameterException
+from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNodeMixin
@@ -27,7 +28,19 @@ STOP_TIMEOUT = 1.0      # s for the engine's step in progress
 FAREWELL = 0.1          # s for goals' results and the last command to leave
 
 
-def main(args: list[str] | None = None) -> int:
+def main(args: list[str] | None = None) -> NoReturn:
+    """`serve`, then end the process with its exit code.
+
+    At once: Python takes seconds to tear PyTorch down, and would wait for a step of the engine
+    that nothing can interrupt. By then the last command is out and nothing is left to save.
+    """
+    code = serve(args)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def serve(args: list[str] | None = None) -> int:
     """Run until SIGINT or SIGTERM; return 0, or 1 when it could not start or go on.
 
     `args`: the command line, `sys.argv` by default.
@@ -37,15 +50,12 @@ def main(args: list[str] | None = None) -> int:
     try:
         # Without rclpy's handlers, which end the context before the last command is sent.
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        code, clean = _serve()
-    except (ParameterException, ValueError, rclpy_implementation.RCLError) as error:
+        code = _serve()
+    except (ParameterException, NameValidationException, ValueError,
+            rclpy_implementation.RCLError) as error:
         get_logger('cosmos3').fatal(f'{error}{_parameter_files(args)}')
-        code, clean = 1, True
+        code = 1
     rclpy.try_shutdown()
-    if not clean:                       # a thread is inside a step that nothing can interrupt
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
     return code
 
 
@@ -54,8 +64,7 @@ def _on_signal(handler) -> None:
         signal.signal(number, handler)
 
 
-def _serve() -> tuple[int, bool]:
-    """Return the exit code, and whether every thread has ended."""
+def _serve() -> int:
     from cosmos3_ros.engine.device import pick_device
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
@@ -78,11 +87,11 @@ def _serve() -> tuple[int, bool]:
     _spin(executor, host, stop)
     for node in nodes:
         node.make_safe()
-    clean = engine.close(STOP_TIMEOUT)
+    engine.close(STOP_TIMEOUT)
     if host.autostart:
         starter.join()
     _end(executor, [*nodes, host])
-    return host.code, clean
+    return host.code
 
 
 class Host(Node):
@@ -144,4 +153,4 @@ def _parameter_files(args: list[str] | None) -> str:
 
 
 if __name__ == '__main__':
-    raise SystemExit(main())
+    main()

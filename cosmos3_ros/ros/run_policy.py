@@ -37,14 +37,15 @@ class Instructions:
 
     A goal of run_policy takes over from the topic and from older goals; a new text on the topic
     takes over from a goal. When a goal ends there is no instruction. `changed` is called with the
-    new instruction and the seed that its first chunk should have, -1 for any.
+    new instruction, the seed that its first chunk should have (-1 for any), and the outcome of the
+    goal if one has ended and nobody took over.
 
     Execution of a goal is only scheduled when it has ended: rclpy's executor polls a coroutine
     that awaits something without pause.
     """
 
     def __init__(self, node: Node, active: Callable[[], bool],
-                 changed: Callable[[str, int], None], group: CallbackGroup):
+                 changed: Callable[[str, int, int | None], None], group: CallbackGroup):
         self._node = node
         self._active = active
         self._changed = changed
@@ -100,7 +101,8 @@ class Instructions:
         """End the goal, if any, and its instruction."""
         with self._lock:
             if self._end(outcome, message):
-                self._set('')
+                self.text = ''
+                self._changed('', -1, outcome)
 
     def _hear(self, message: String) -> None:
         text = message.data.strip()
@@ -155,4 +157,4 @@ class Instructions:
     def _set(self, text: str, seed: int = -1) -> None:
         changed, self.text = text != self.text, text
         if changed or seed >= 0:
-            self._changed(text, seed)
+            self._changed(text, seed, None)

@@ -40,9 +40,9 @@ def loads(monkeypatch):
     """References in the order in which a load of them began."""
     loads, loading = [], library_module.loading
 
-    def watched(reference, *arguments):
-        loads.append(reference)
-        return (yield from loading(reference, *arguments))
+    def watched(checkpoint, *arguments):
+        loads.append(checkpoint.name)
+        return (yield from loading(checkpoint, *arguments))
 
     monkeypatch.setattr(library_module, 'loading', watched)
     return loads
@@ -119,10 +119,9 @@ def test_shared_tensors_outlive_the_model_that_brought_them(library):
 @pytest.mark.parametrize('reference', ['random:huge', '/no/such/folder'])
 def test_a_bad_reference_fails_alone(engine, library, reference):
     before = library.acquire(TINY, torch.float32)
-    bad = library.acquire(reference, torch.float32)
-    after = library.acquire(DROID, torch.float32)
     with pytest.raises(CheckpointError, match=reference):
-        bad.result(SOON)
+        library.acquire(reference, torch.float32)
+    after = library.acquire(DROID, torch.float32)
     assert (model_of(before).name, model_of(after).name) == (TINY, DROID)
     assert still_works(engine)
 

@@ -56,7 +56,7 @@ def test_tiny_folder_is_accepted(folder):
 
 
 def test_loading_yields_after_every_tensor(folder):
-    job = loading(str(folder), 'cpu', torch.float32)
+    job = loading(open_checkpoint(str(folder)), torch.device('cpu'), torch.float32)
     yields = 0
     while True:
         try:
