@@ -9,7 +9,8 @@ from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.positions import Layout
 from diffusers_reference import assert_close, forward
 
-TOLERANCE = 1e-4    # of scale
+# Of scale. A timestep wrong by one moves the output by 1e-4; rounding by less than 1e-6.
+TOLERANCE = 2e-5
 PROMPT = list(range(40, 130, 3))
 SHORT = PROMPT[:19]
 DROID = {'fps': 15.0, 'clean_frames': (0,)}

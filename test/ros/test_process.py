@@ -41,8 +41,8 @@ def child(setup, tmp_path):
 def run(monkeypatch, capfd):
     """Run the process in this one; its exit code and what it wrote."""
     def main(args):
-        from cosmos3_ros.ros import process
-        code = process.main(args)
+        from cosmos3_ros.ros.process import serve
+        code = serve(args)
         return code, ''.join(capfd.readouterr())
 
     for name in ('AMENT_PREFIX_PATH', 'FASTRTPS_DEFAULT_PROFILES_FILE'):
@@ -84,6 +84,12 @@ def test_parameter_of_the_wrong_type_is_named_with_its_type_and_file(run, tmp_pa
     for word in ('max_skew', 'DOUBLE', 'STRING', str(file)):
         assert word in output
     assert 'Traceback' not in output
+
+
+def test_topic_that_is_no_name_is_named(run):
+    code, output = run(arguments(joint_states_topic='joint states'))
+    assert code == 1
+    assert 'joint states' in output and 'Traceback' not in output
 
 
 def test_parameters_that_do_not_fit_together_are_named(run):

@@ -126,3 +126,16 @@ def test_dropped_observations_are_reported(setup, send):
     wait_for(lambda: feedback[-1].dropped > 0)
     handle.cancel_goal_async()
     assert ended(handle)[1].dropped > 0
+
+
+@pytest.mark.parametrize('way, halts', [('cancel', True), ('success', False)])
+def test_a_cancelled_goal_stops_the_arm_and_a_finished_one_lets_it_arrive(setup, send, way, halts):
+    setup.policy_node(allow_motion=True, on_new_instruction='finish')
+    assert wait_for(lambda: setup.cell.set_arm(True).success)
+    handle, _ = send(max_chunks=3 if way == 'success' else 0)
+    wait_for(lambda: len(setup.cell.trajectories) >= 3)
+    if way == 'cancel':
+        handle.cancel_goal_async()
+    ended(handle)
+    assert quiet(setup.cell.trajectories)
+    assert (len(setup.cell.trajectories[-1].points) == 1) is halts
