@@ -7,15 +7,15 @@ nodes and share/ go under the environment's prefix, where ROS looks for them. An
 install takes only the generated modules: cosmos3_ros/__init__.py joins them to the source tree.
 """
 
+from distutils.command.install_data import install_data
 import os
+from pathlib import Path
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from distutils.command.install_data import install_data
-from pathlib import Path
 
 from setuptools import Command, Distribution, setup
 from setuptools.command.build import build

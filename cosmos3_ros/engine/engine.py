@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from concurrent.futures import Future
-import contextlib
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 import heapq
 import itertools
+import logging
 import math
+import os
 import threading
 import time
+import traceback
 from typing import Any, TypeVar
 
 import torch
+
+LOGGER = logging.getLogger(__name__)
 
 T = TypeVar('T')
 Job = Generator[None, None, T]
@@ -47,11 +51,12 @@ class Engine:
 
     The future of a job stays pending until the job ends, so `future.cancel()` works at any time:
     the job is closed at its next yield. An exception in a job reaches its future and nothing else.
-    Done callbacks run on the worker thread: they must hand over and return.
+    Done callbacks run on the worker thread, or in the call that cancels: they must hand over and
+    return. Raises RuntimeError for a device that is not there.
     """
 
     def __init__(self, device: str | torch.device = 'cpu'):
-        self.device = torch.device(device)
+        self.device = torch.empty(0, device=device).device      # with its number
         self._urgent: list[_Entry] = []
         self._others: deque[_Entry] = deque()
         self._numbers = itertools.count()
@@ -77,12 +82,16 @@ class Engine:
         return entry.future
 
     def close(self, timeout: float = 10.0) -> bool:
-        """Cancel every job and end the thread; False if a step outlasted `timeout` seconds."""
+        """Cancel every job and end the thread.
+
+        False if it has not ended yet: a step outlasted `timeout` seconds, or a job is the caller.
+        """
         with self._wake:
             self._closing = True
-            for entry in itertools.chain(self._urgent, self._others):
-                entry.future.cancel()
+            queued = [*self._urgent, *self._others]
             self._wake.notify()
+        for entry in queued:
+            entry.future.cancel()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -102,13 +111,14 @@ class Engine:
     def _run(self) -> None:
         if self.device.type == 'cuda':
             torch.cuda.set_device(self.device)
+        else:                           # a core stays free for ROS
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
         with torch.inference_mode():
             while (entry := self._next()) is not None:
                 if self._advance(entry):
                     with self._wake:
-                        if self._closing:
-                            entry.future.cancel()
                         self._queue(entry)
+                del entry               # an idle engine keeps no job and no result alive
 
     def _next(self) -> _Entry | None:
         with self._wake:
@@ -120,24 +130,51 @@ class Engine:
 
     def _advance(self, entry: _Entry) -> bool:
         """Run one step; True while the job has more."""
-        if entry.future.cancelled():
-            _close(entry.job)
-            return False
+        more, result, error = True, None, self._reason_to_stop(entry)
+        if error is None:
+            more, result, error = self._step(entry.job)
+            if error is None:
+                error = self._reason_to_stop(entry)
+        if more and error is None:
+            return True
+        _close(entry)
+        self._finish(entry, result, error)
+        return False
+
+    def _reason_to_stop(self, entry: _Entry) -> Exception | None:
+        if self._closing or entry.future.cancelled():
+            return CancelledError()
         late = time.monotonic() - entry.deadline
         if late > 0:
-            _close(entry.job)
-            _finish(entry.future, error=DeadlineExceeded(
-                f'{entry.name}: dropped, {late * 1e3:.0f} ms past its deadline'))
-            return False
+            return DeadlineExceeded(
+                f'{entry.name}: dropped, {late * 1e3:.0f} ms past its deadline')
+        return None
+
+    def _step(self, job: Job[T]) -> tuple[bool, T | None, BaseException | None]:
+        """Whether the job has more, its result, its error."""
         try:
-            next(entry.job)
+            next(job)
             self._pace()
-            return True
         except StopIteration as stop:
-            _finish(entry.future, stop.value)
+            return False, stop.value, None
         except BaseException as error:  # noqa: B036 - the worker outlives any job
-            _finish(entry.future, error=error)
-        return False
+            traceback.clear_frames(error.__traceback__)     # who keeps the error keeps no tensors
+            return False, None, error
+        return True, None, None
+
+    def _finish(self, entry: _Entry, result: Any, error: BaseException | None) -> None:
+        future = entry.future
+        try:
+            if self._closing:
+                future.cancel()
+            if not future.set_running_or_notify_cancel():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+        except BaseException:  # noqa: B036 - a Future lets these out of its callbacks
+            LOGGER.exception('%s: a done callback failed', entry.name)
 
     def _pace(self) -> None:
         """Stay at most one step ahead of the device: what is queued there cannot be overtaken."""
@@ -150,15 +187,8 @@ class Engine:
         self._step_done = done
 
 
-def _close(job: Job[Any]) -> None:
-    with contextlib.suppress(Exception):
-        job.close()
-
-
-def _finish(future: Future, result: Any = None, error: BaseException | None = None) -> None:
-    if not future.set_running_or_notify_cancel():
-        return                          # cancelled while its last step ran
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def _close(entry: _Entry) -> None:
+    try:
+        entry.job.close()
+    except BaseException:  # noqa: B036
+        LOGGER.exception('%s: failed while it was closed', entry.name)

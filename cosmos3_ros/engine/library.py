@@ -9,7 +9,7 @@ import weakref
 
 import torch
 
-from ..model.checkpoint import loading
+from ..model.checkpoint import Checkpoint, loading, open_checkpoint
 from ..model.cosmos3 import Cosmos3
 from .engine import Engine
 
@@ -24,16 +24,28 @@ class ModelLibrary:
         self._engine = engine
         self._loaded: weakref.WeakValueDictionary[tuple[str, torch.dtype], Cosmos3] = (
             weakref.WeakValueDictionary())
+        self._loading = False           # used on the engine's thread alone
 
     def acquire(self, reference: str, dtype: torch.dtype) -> Future[Cosmos3]:
-        """Future of a model; fails with CheckpointError. Dropping the model frees its memory."""
-        return self._engine.submit(self._acquire(reference, dtype), name=f'load {reference}')
+        """Future of a model; dropping the model frees its memory.
 
-    def _acquire(self, reference: str, dtype: torch.dtype) -> Generator[None, None, Cosmos3]:
-        model = self._loaded.get((reference, dtype))
-        if model is None:
-            model = yield from loading(reference, self._engine.device, dtype,
-                                       list(self._loaded.values()))
-            # a second job may have loaded the same one in the meantime
-            model = self._loaded.setdefault((reference, dtype), model)
-        return model
+        The checkpoint is found, downloaded if need be, and checked in the calling thread: raises
+        CheckpointError.
+        """
+        checkpoint = open_checkpoint(reference, self._engine.device)
+        return self._engine.submit(self._acquire(checkpoint, dtype), name=f'load {reference}')
+
+    def _acquire(self, checkpoint: Checkpoint,
+                 dtype: torch.dtype) -> Generator[None, None, Cosmos3]:
+        while self._loading:            # one at a time: what it loads can be shared
+            yield
+        self._loading = True
+        try:
+            model = self._loaded.get((checkpoint.name, dtype))
+            if model is None:
+                model = yield from loading(checkpoint, self._engine.device, dtype,
+                                           self._loaded.values())
+                self._loaded[checkpoint.name, dtype] = model
+            return model
+        finally:
+            self._loading = False

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Generic, TypeVar
 import threading
+from typing import Generic, TypeVar
 
 T = TypeVar('T')
 

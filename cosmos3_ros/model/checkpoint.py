@@ -119,15 +119,13 @@ def _check(checkpoint: Checkpoint) -> None:
                   f'{checkpoint.name}: vae')
 
 
-def loading(reference: str, device: torch.device | str, dtype: torch.dtype,
+def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
             share_with: Iterable[Cosmos3] = ()) -> Generator[None, None, Cosmos3]:
-    """Job that loads a checkpoint; yields after every tensor.
+    """Job that loads an opened checkpoint; yields after every tensor.
 
     Tensors equal to those of a model in `share_with` (same name, type and device) are not kept
-    a second time. Raises CheckpointError before device memory is taken.
+    a second time.
     """
-    device = torch.device(device)
-    checkpoint = open_checkpoint(reference, device)
     others = [model for model in share_with if model.device == device]
     with torch.device('meta'):
         transformer = Transformer(checkpoint.config)
@@ -141,8 +139,8 @@ def loading(reference: str, device: torch.device | str, dtype: torch.dtype,
 
 def load(reference: str, device: torch.device | str = 'cpu', dtype: torch.dtype = torch.float32,
          share_with: Iterable[Cosmos3] = ()) -> Cosmos3:
-    """Load a checkpoint at once; see `loading`."""
-    job = loading(reference, device, dtype, share_with)
+    """Open and load a checkpoint at once; see `loading`. Raises CheckpointError."""
+    job = loading(open_checkpoint(reference, device), torch.device(device), dtype, share_with)
     while True:
         try:
             next(job)

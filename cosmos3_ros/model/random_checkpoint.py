@@ -32,8 +32,8 @@ _EDGE_KIND = {'hidden_act': 'relu2', 'rms_norm_eps': 1e-5, 'rope_theta': 1e8,
 _NANO_KIND = {'hidden_act': 'silu', 'rms_norm_eps': 1e-6, 'rope_theta': 5e6,
               'qk_norm_for_text': True, 'use_und_k_norm_for_gen': False}
 _TINY_SIZES = {
-    'hidden_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 4,
-    'num_key_value_heads': 2, 'head_dim': 16, 'intermediate_size': 128, 'vocab_size': 512,
+    'hidden_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 2,
+    'num_key_value_heads': 1, 'head_dim': 16, 'intermediate_size': 128, 'vocab_size': 512,
     'rope_axes_dim': [5, 2, 1], 'latent_channel': 16, 'patch_latent_dim': 64,
 }
 _EDGE_SIZES = {
@@ -61,7 +61,8 @@ def _vae(base_dim: int, decoder_base_dim: int, channels: int) -> dict[str, Any]:
 
 
 _TINY = (_COMMON | _EDGE_KIND | _TINY_SIZES, _vae(4, 4, 16))
-_TINY_NANO = (_COMMON | _NANO_KIND | _TINY_SIZES, _vae(4, 4, 16))
+_TINY_NANO = (_COMMON | _NANO_KIND | _TINY_SIZES
+              | {'num_attention_heads': 4, 'num_key_value_heads': 2}, _vae(4, 4, 16))
 _EDGE = (_COMMON | _EDGE_KIND | _EDGE_SIZES, _vae(160, 256, 48))
 _NANO = (_COMMON | _NANO_KIND | _NANO_SIZES, _vae(160, 256, 48))
 VARIANTS = {'tiny': _TINY, 'tiny-droid': _TINY, 'tiny-nano': _TINY_NANO,

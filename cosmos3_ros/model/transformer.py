@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import torch.nn.functional as F
 
 from .config import TransformerConfig
-from .layers import DomainLinear, MLP, TimeEmbedder, attend, norm, rotate
+from .layers import MLP, DomainLinear, TimeEmbedder, attend, norm, rotate
 from .positions import Layout, generation_positions, rotary_table, text_positions
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from diffusers import AutoencoderKLWan
@@ -38,7 +37,7 @@ class VAE:
         self.module = module
         for layer in module.modules():
             if isinstance(layer, WanCausalConv3d):
-                layer.forward = partial(_causal_conv, layer)
+                layer.__class__ = FirstFrameConv
         shape = (-1, 1, 1, 1)
         device = next(module.parameters()).device
         self._mean = torch.tensor(module.config.latents_mean, device=device).view(shape)
@@ -58,17 +57,20 @@ class VAE:
         return latent.float() * self._std + self._mean
 
 
-def _causal_conv(layer: WanCausalConv3d, x: Tensor, cache: Tensor | None = None) -> Tensor:
+class FirstFrameConv(WanCausalConv3d):
     """A causal convolution; of one frame without a past it is one in space alone.
 
     The past is zeros then, so only the kernel's last slice counts: a third of the work.
     """
-    if cache is not None or x.shape[2] > 1:
-        return WanCausalConv3d.forward(layer, x, cache)
-    width, _, height, *_ = layer._padding
-    plane = F.conv2d(x[:, :, 0], layer.weight[:, :, -1], layer.bias, layer.stride[1:],
-                     (height, width))
-    return plane[:, :, None]
+
+    def forward(self, x: Tensor, cache_x: Tensor | None = None) -> Tensor:
+        """[B, C, T, H, W] with the two frames before it, if there are any."""
+        if cache_x is not None or x.shape[2] > 1:
+            return super().forward(x, cache_x)
+        width, _, height, *_ = self._padding
+        plane = F.conv2d(x[:, :, 0], self.weight[:, :, -1], self.bias, self.stride[1:],
+                         (height, width))
+        return plane[:, :, None]
 
 
 class StreamingDecoder:
@@ -100,7 +102,7 @@ class StreamingDecoder:
         config = vae.module.config
         base = config.decoder_base_dim or config.base_dim
         convolutions = 2 * (config.num_res_blocks + 1) + 1
-        total = 2 * (1 + 4) * base * config.dim_mult[-1] * height * width      # into the first block
+        total = 2 * (1 + 4) * base * config.dim_mult[-1] * height * width  # into the first block
         for level, scale in enumerate(reversed(config.dim_mult)):
             side = min(2**level, 2**(len(config.dim_mult) - 1))
             total += 2 * convolutions * base * scale * height * side * width * side

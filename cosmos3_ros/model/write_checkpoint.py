@@ -16,8 +16,12 @@ from diffusers import UniPCMultistepScheduler
 from safetensors.torch import save_file
 import torch
 from transformers import (
-    Cosmos3EdgeConfig, Cosmos3EdgeForConditionalGeneration, Cosmos3EdgeImageProcessor,
-    Cosmos3EdgeProcessor, Cosmos3EdgeVideoProcessor, GenerationConfig,
+    Cosmos3EdgeConfig,
+    Cosmos3EdgeForConditionalGeneration,
+    Cosmos3EdgeImageProcessor,
+    Cosmos3EdgeProcessor,
+    Cosmos3EdgeVideoProcessor,
+    GenerationConfig,
 )
 
 from .config import CheckpointError

@@ -3,8 +3,8 @@
 """Environment variables that ROS reads: where packages lie, how pictures travel."""
 
 import os
-import sys
 from pathlib import Path
+import sys
 
 PACKAGE = 'cosmos3_ros'
 PROFILE = 'FASTRTPS_DEFAULT_PROFILES_FILE'  # the name that Fast DDS 2 (Jazzy) reads
@@ -43,4 +43,5 @@ def find_prefix() -> Path:
 
 
 def _ament_prefixes() -> list[Path]:
-    return [Path(word) for word in os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep) if word]
+    path = os.environ.get('AMENT_PREFIX_PATH', '')
+    return [Path(word) for word in path.split(os.pathsep) if word]

@@ -3,9 +3,9 @@
 """Messages of the rig: pictures, camera calibration, joint states, trajectories."""
 from array import array
 
+from builtin_interfaces.msg import Time
 import cv2
 import numpy as np
-from builtin_interfaces.msg import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory

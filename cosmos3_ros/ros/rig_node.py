@@ -6,16 +6,16 @@ Physics and joint states run in one thread, rendering in another, subscriptions 
 Trajectories are sampled at the control rate, 15 Hz as on a DROID robot, one period ahead; set
 points move in a straight line from sample to sample, so the arm is where the trajectory says.
 """
+from collections.abc import Callable
 import contextlib
 import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
-import rclpy
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+import rclpy
 from rclpy.exceptions import ParameterException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.logging import get_logger

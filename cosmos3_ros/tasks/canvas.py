@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+import torch.nn.functional as F
 
 LATENT_STRIDE = 16  # pixels of a side that one latent stands for
 

@@ -7,8 +7,8 @@ from math import ceil
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
+import pytest
 
 from cosmos3_ros.droid.compose import compose, letterbox
 from cosmos3_ros.droid.observation import CAMERAS, ObservationError

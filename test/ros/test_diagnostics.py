@@ -9,7 +9,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 import numpy as np
 import pytest
 
-from cosmos3_ros.ros.diagnostics import diagnostic_array, Level, Percentiles, Rate, Status
+from cosmos3_ros.ros.diagnostics import Level, Percentiles, Rate, Status, diagnostic_array
 
 
 def fed(rate, times):

@@ -3,10 +3,10 @@
 """What the processes of this package add to the environment."""
 
 import os
+from pathlib import Path
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 
@@ -67,8 +67,8 @@ def test_shipped_profile_replaces_the_transports():
     path = Path(__file__).parents[2] / 'config' / 'fastdds.xml'
     names = {'p': 'http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles'}
     root = ElementTree.parse(path).getroot()
-    declared = {node.text for node in root.findall('.//p:transport_descriptor/p:transport_id', names)}
-    used = {node.text for node in root.findall('.//p:userTransports/p:transport_id', names)}
+    declared, used = ({node.text for node in root.findall(f'.//p:{parent}/p:transport_id', names)}
+                      for parent in ('transport_descriptor', 'userTransports'))
     picture = 832 * 480 * 3
     assert used == declared and len(used) == 2
     assert int(root.findtext('.//p:segment_size', namespaces=names)) > 3 * 2 * picture

@@ -10,7 +10,7 @@ import pytest
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from cosmos3_ros.ros.images import compress, ENCODINGS, from_rgb, ImageError, to_rgb
+from cosmos3_ros.ros.images import ENCODINGS, ImageError, compress, from_rgb, to_rgb
 
 # Eight colour bars of the BT.601 test picture, then a dark and a light colour.
 BARS = np.array([

@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rig on its topics: pictures, joint states, clock, commands, start and stop."""
 import os
+from pathlib import Path
 import random
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from builtin_interfaces.msg import Duration, Time
 import cv2
 import numpy as np
 import pytest
 import rclpy
-from builtin_interfaces.msg import Duration, Time
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter

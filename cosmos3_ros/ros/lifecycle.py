@@ -1,0 +1,29 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What rclpy's managed nodes lack."""
+from __future__ import annotations
+
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.lifecycle import LifecycleNodeMixin
+
+
+def refuse_wrong_transitions(node: LifecycleNodeMixin) -> None:
+    """Answer a transition that the present state lacks with success false and a log line.
+
+    rclpy lets the exception reach the executor and leaves the caller without an answer.
+    """
+    service = node._service_change_state
+    change_state = service.callback
+
+    def answer(request, response):
+        try:
+            return change_state(request, response)
+        except rclpy_implementation.RCLError:
+            state = node._state_machine.current_state[1]
+            wanted = request.transition.label or request.transition.id
+            node.get_logger().warning(f'change_state: transition {wanted} refused, the node is '
+                                      f'{state}')
+            response.success = False
+            return response
+
+    service.callback = answer

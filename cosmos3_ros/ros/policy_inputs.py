@@ -1,0 +1,80 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of the policy node: subscriptions that only store what came, and its conversion."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from functools import partial
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.node import Node
+from rclpy.qos import ReliabilityPolicy, qos_policy_name_from_kind, qos_profile_sensor_data
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import CompressedImage, Image, JointState
+
+from cosmos3_ros.droid.observation import CAMERAS, Observation
+from cosmos3_ros.ros.images import ImageError, to_rgb
+from cosmos3_ros.ros.parameters import Settings
+from cosmos3_ros.ros.streams import JointStream, Snapshot, Stream, Streams
+
+
+def make_streams(node: Node, settings: Settings) -> Streams:
+    """Empty streams for a node's topics, as they are called after remapping."""
+    topics = {}
+    for name in CAMERAS:
+        suffix = '/compressed' if settings[f'cameras.{name}.transport'] == 'compressed' else ''
+        topics[name] = node.resolve_topic_name(settings[f'cameras.{name}.topic'] + suffix)
+    joints = JointStream(node.resolve_topic_name(settings['joint_states_topic']),
+                         settings['arm_joints'], settings['gripper_joint'])
+    return Streams(topics, joints, settings.stream_limits())
+
+
+def subscribe(node: Node, settings: Settings, streams: Streams, group: CallbackGroup,
+              clock: Callable[[], int | None], arrived: Callable[[], None]) -> list[Subscription]:
+    """Subscribe to all streams; `arrived` is called after a picture was stored.
+
+    `clock` gives the node's time in ns, or None while there is none and messages are left.
+    """
+    def store(stream: Stream, message) -> None:
+        if (now := clock()) is None:
+            return
+        streams.put(stream, message, now)
+        if stream.unstamped and not stream.warned:
+            stream.warned = True
+            node.get_logger().warning(f'{stream.name}: zero stamps on {stream.topic}: the time of '
+                                      'receipt is used, which includes the way here')
+        if stream is not streams.joints:
+            arrived()
+
+    def incompatible(stream: Stream, event) -> None:
+        policy = qos_policy_name_from_kind(event.last_policy_kind)
+        stream.incompatible = (
+            f'a publisher on {stream.topic} offers another {policy} than is asked for and is not '
+            'heard: set camera_reliability to best_effort, or the driver to reliable')
+        node.get_logger().error(f'{stream.name}: {stream.incompatible}')
+
+    def listen(stream: Stream, message_type: type, qos) -> Subscription:
+        events = SubscriptionEventCallbacks(incompatible_qos=partial(incompatible, stream))
+        return node.create_subscription(message_type, stream.topic, partial(store, stream), qos,
+                                        callback_group=group, event_callbacks=events)
+
+    camera_qos = copy(qos_profile_sensor_data)
+    camera_qos.reliability = ReliabilityPolicy[settings['camera_reliability'].upper()]
+    kinds = {'raw': Image, 'compressed': CompressedImage}
+    subscriptions = [listen(stream, kinds[settings[f'cameras.{name}.transport']], camera_qos)
+                     for name, stream in streams.cameras.items()]
+    return [*subscriptions, listen(streams.joints, JointState, qos_profile_sensor_data)]
+
+
+def observe(snapshot: Snapshot, instruction: str, settings: Settings) -> Observation:
+    """Convert a snapshot's messages. Raises ImageError or ObservationError."""
+    pictures = {}
+    for name, picture in snapshot.pictures.items():
+        try:
+            pictures[name] = to_rgb(picture.message)
+        except ImageError as error:
+            raise ImageError(f'{name}: {error}') from error
+    gripper = settings.gripper_range().to_fraction(snapshot.reading.gripper)
+    return Observation(instruction, pictures, snapshot.reading.joints, float(gripper))
