@@ -98,12 +98,15 @@ class StreamingDecoder:
 
     @staticmethod
     def device_bytes(vae: VAE, height: int, width: int) -> int:
-        """Bytes of the feature cache for latents of a size: two frames before each convolution."""
-        config = vae.module.config
-        base = config.decoder_base_dim or config.base_dim
-        convolutions = 2 * (config.num_res_blocks + 1) + 1
-        total = 2 * (1 + 4) * base * config.dim_mult[-1] * height * width  # into the first block
-        for level, scale in enumerate(reversed(config.dim_mult)):
-            side = min(2**level, 2**(len(config.dim_mult) - 1))
-            total += 2 * convolutions * base * scale * height * side * width * side
+        """Bytes of the feature cache for latents of a size.
+
+        It holds the last two input frames of every convolution that reaches back in time.
+        """
+        decoder, total = vae.module.decoder, 0
+        for part in (decoder.conv_in, decoder.mid_block, *decoder.up_blocks, decoder.conv_out):
+            total += 2 * height * width * sum(
+                layer.in_channels for layer in part.modules()
+                if isinstance(layer, WanCausalConv3d) and layer.kernel_size[0] > 1)
+            if getattr(part, 'upsampler', None) is not None:
+                height, width = 2 * height, 2 * width
         return total * vae.module.dtype.itemsize
