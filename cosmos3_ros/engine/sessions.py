@@ -34,6 +34,7 @@ class _Entry(Generic[S]):
     size: int
     used: float
     busy: bool = False
+    filled: bool = False        # has served a request, so its memory is taken
 
 
 class SessionPool(Generic[S]):
@@ -64,7 +65,7 @@ class SessionPool(Generic[S]):
             if len(self._entries) >= self._limit:
                 raise SessionError(f'session {name!r}: {len(self._entries)} sessions are open, the '
                                    f'limit; close one of {", ".join(self._entries)}')
-            free = free_bytes(self._device)
+            free = free_bytes(self._device) - self._promised()
             if size > free:
                 raise SessionError(
                     f'session {name!r} needs {size / 1e9:.2f} GB on {self._device} and '
@@ -84,7 +85,7 @@ class SessionPool(Generic[S]):
         try:
             yield entry.session
         finally:
-            entry.busy, entry.used = False, self._clock()
+            entry.busy, entry.filled, entry.used = False, True, self._clock()
 
     def peek(self, name: str) -> S:
         """The session, in use or not; raises SessionError if it is not open."""
@@ -109,6 +110,10 @@ class SessionPool(Generic[S]):
             for name in expired:
                 del self._entries[name]
             return expired
+
+    def _promised(self) -> int:
+        """Bytes that sessions which are open will take with their first request."""
+        return sum(entry.size for entry in self._entries.values() if not entry.filled)
 
     def _find(self, name: str) -> _Entry[S]:
         if name not in self._entries:

@@ -76,22 +76,25 @@ class DynamicsSession:
         branch = model.branch(model.tokenizer.encode(self.prompt), layout)
         video = yield from denoise(model, [branch], video, steps=recipe.steps, shift=recipe.shift,
                                    guidance=1.0, rows=padded, domain=recipe.domain)
-        yield from self._decode(video, emit)
-        self._noise = noise
+        last = yield from self._decode(video, emit)
+        # nothing below yields: the chunk counts as a whole or not at all
+        self._picture, self._noise = last, noise
+        self.frames += frames - int(self.windows > 0)
         self.windows += 1
 
     def _decode(self, video: torch.Tensor,
-                emit: Callable[[Frame], None]) -> Generator[None, None, None]:
+                emit: Callable[[Frame], None]) -> Generator[None, None, np.ndarray]:
+        """Hand out the frames of a chunk; returns the last one."""
         decoder = StreamingDecoder(self._model.vae)
-        skip = int(self.windows > 0)        # frame 0 is the last one of the chunk before
+        index = self.frames - int(self.windows > 0)     # frame 0 is the last of the chunk before
         for latent in video.split(1, dim=1):
             images = to_images(decoder.decode(latent))
-            for image in images[skip:]:
-                emit(Frame(image, self.frames, self.windows, decoder.latents - 1))
-                self.frames += 1
-            skip = 0
+            for image in images:
+                if index >= self.frames:
+                    emit(Frame(image, index, self.windows, decoder.latents - 1))
+                index += 1
             yield
-        self._picture = images[-1]
+        return images[-1]
 
     def _check(self, rows: np.ndarray, frames: int) -> None:
         if rows.ndim != 2 or (frames - 1) % TEMPORAL_COMPRESSION or frames < 2:

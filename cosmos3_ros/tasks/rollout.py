@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+import copy
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -96,6 +97,7 @@ class RolloutSession:
         self.latents = 0                # committed
         self.windows = 0                # committed
         self.frames = 0                 # emitted
+        self._steerable = 0             # first window that a new prompt reaches
         self._model = model
         self._negative_prompt = negative_prompt
         self._noise = torch.Generator().manual_seed(seed)
@@ -127,7 +129,7 @@ class RolloutSession:
     def steer(self, prompt: str) -> int:
         """Change the prompt from the next window on; returns that window's index."""
         self.prompt = prompt
-        return self.windows + 1
+        return self._steerable
 
     def run(self, frames: int, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
         """Make `frames` more frames; yields after every denoise step and every decoded latent.
@@ -140,7 +142,11 @@ class RolloutSession:
                              f'that goes on (this one has {self.frames})')
         while self.frames < end:
             if not self._pending:
-                yield from self._window(self._size(frames))
+                self._steerable = self.windows + 1
+                try:
+                    yield from self._window(self._size(frames))
+                finally:
+                    self._steerable = self.windows
             self._decode(emit)
             yield
 
@@ -225,9 +231,11 @@ class RolloutSession:
 
     def _decode(self, emit: Callable[[Frame], None]) -> None:
         """Decode the next latent and hand out its frames."""
-        latent = self._decoder.latents
-        pixels = self._decoder.decode(self._pending[0])
+        decoder = copy.copy(self._decoder)
+        images = to_images(decoder.decode(self._pending[0]))
+        latent, first = self._decoder.latents, self.frames
         self._pending.pop(0)
-        for image in to_images(pixels):
-            emit(Frame(image, self.frames, self.windows - 1, latent))
-            self.frames += 1
+        self._decoder = decoder
+        self.frames += len(images)
+        for index, image in enumerate(images, first):
+            emit(Frame(image, index, self.windows - 1, latent))
