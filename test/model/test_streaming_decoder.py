@@ -84,7 +84,7 @@ def fail(*arguments, **options):
     raise MemoryError
 
 
-@pytest.mark.parametrize('size', [(3, 5), (4, 8), (16, 16)], ids=str)
+@pytest.mark.parametrize('size', [(3, 5), (4, 8)], ids=str)
 def test_planned_memory_covers_the_feature_cache(tiny, size):
     decoder = StreamingDecoder(tiny.vae)
     stream(decoder, latents(3, *size))

@@ -4,6 +4,16 @@
 import pytest
 
 
+@pytest.fixture(scope='module', autouse=True)
+def one_thread():
+    """Tensors are tiny here: a second thread costs more than it brings."""
+    import torch
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope='session')
 def pipeline(tiny_folder):
     """diffusers' pipeline on the tiny checkpoint; do not leave a change on it."""

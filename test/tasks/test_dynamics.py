@@ -58,8 +58,8 @@ def session(model, recipe=SMALL, image=None, prompt=PROMPT):
 
 
 @pytest.mark.parametrize('count, recipe, size', [
-    (16, RECIPE, (160, 240)), (4, replace(RECIPE, steps=1), (112, 208)),
-    (8, replace(RECIPE, fps=10.0, shift=5.0), (192, 320))], ids=['16', '4', '8'])
+    (16, RECIPE, (96, 160)), (8, replace(RECIPE, fps=10.0, shift=5.0), (112, 208)),
+    (4, replace(RECIPE, steps=1), (192, 320))], ids=['16', '8', '4'])
 def test_chunk_equals_the_pipeline(tiny, pipeline, decoded, count, recipe, size):
     image, rows, frames = picture(*size), ROWS[:count], []
     wanted_latents, wanted = play(pipeline, rows, image, torch.Generator().manual_seed(11),
@@ -77,14 +77,14 @@ def test_chunk_equals_the_pipeline(tiny, pipeline, decoded, count, recipe, size)
 def test_second_chunk_begins_at_the_last_frame_of_the_first(tiny, pipeline, decoded):
     """Its frame 0 was emitted already; noise and indices run on."""
     first, second = ROWS[:8], ROWS[8:]
-    driven, frames = session(tiny, image=picture(160, 240), prompt=caption(pipeline, 9)), []
+    driven, frames = session(tiny, image=picture(96, 160), prompt=caption(pipeline, 9)), []
     finish(driven.run(first, frames.append))
     decoded.take()
     finish(driven.run(second, frames.append))
     latents, pixels = decoded.take()
 
     noise = torch.Generator().manual_seed(11)
-    torch.randn(16, 3, 10, 15, generator=noise)
+    torch.randn(16, 3, 6, 10, generator=noise)
     wanted_latents, wanted = play(pipeline, second, frames[8].image, noise, SMALL.steps)
     assert_close(latents, wanted_latents, 1e-4)
     assert_close(pixels, wanted, 1e-3)
@@ -97,12 +97,12 @@ def test_second_chunk_begins_at_the_last_frame_of_the_first(tiny, pipeline, deco
 def test_row_of_the_present_state_comes_with_frame_0(tiny, reference, pipeline, decoded):
     """Offset 0: nine rows for nine frames, against diffusers' transformer."""
     recipe, rows = replace(RECIPE, row_offset=0), ROWS[:9]
-    finish(session(tiny, recipe, picture(160, 240)).run(rows, lambda frame: None))
+    finish(session(tiny, recipe, picture(96, 160)).run(rows, lambda frame: None))
     latents, pixels = decoded.take()
-    layout = Layout(3, 10, 15, 15.0, (0,), 9, tuple(range(9)), 0)
+    layout = Layout(3, 6, 10, 15.0, (0,), 9, tuple(range(9)), 0)
     padded = torch.nn.functional.pad(torch.from_numpy(rows), (0, 54))
     ids = tiny.tokenizer.encode(PROMPT)
-    video = torch.randn(16, 3, 10, 15, generator=torch.Generator().manual_seed(11))
+    video = torch.randn(16, 3, 6, 10, generator=torch.Generator().manual_seed(11))
     video[:, :1] = latents[:, :1]
     wanted = sample(lambda video, t: forward(reference, ids, layout, video, t, padded, 8)[0],
                     video, 1, recipe.steps, recipe.shift)

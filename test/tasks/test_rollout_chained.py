@@ -47,11 +47,11 @@ def rollout(model, recipe, prompts, image=None):
         finish(session.run(frames, lambda frame: None))
 
 
-@pytest.mark.parametrize('given', [False, True], ids=['t2v', 'i2v'])
-@pytest.mark.parametrize('recipe', [
-    CHAINED, replace(CHAINED, overlap=1, window=3), replace(CHAINED, overlap=3, steps=2),
-    replace(CHAINED, guidance=1.0), replace(CHAINED, fps=12.0, steps=1)],
-    ids=['two', 'one of three', 'three', 'no guidance', 'slow'])
+@pytest.mark.parametrize('recipe, given', [
+    (CHAINED, False), (CHAINED, True), (replace(CHAINED, overlap=1, window=3), True),
+    (replace(CHAINED, overlap=3, steps=2), False), (replace(CHAINED, guidance=1.0), True),
+    (replace(CHAINED, fps=12.0, steps=1), True)],
+    ids=['two, t2v', 'two', 'one of three', 'three, t2v', 'no guidance', 'slow'])
 def test_chained_equals_pinning_by_hand(tiny, reference, decoded, recipe, given):
     image = picture(recipe.height, recipe.width) if given else None
     rollout(tiny, recipe, [PROMPT] * 3, image)

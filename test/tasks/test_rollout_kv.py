@@ -86,8 +86,9 @@ def observed(model, recipe, image):
     return model.vae.encode_frame(torch.from_numpy(image).permute(2, 0, 1).float() / 127.5 - 1)
 
 
-@pytest.mark.parametrize('given', [False, True], ids=['t2v', 'i2v'])
-@pytest.mark.parametrize('case', CASES)
+@pytest.mark.parametrize('case, given', [
+    *((case, True) for case in CASES), *((case, False) for case in list(CASES)[:3])],
+    ids=lambda value: {True: 'i2v', False: 't2v'}.get(value, value))
 def test_kv_equals_the_dense_recompute(tiny, reference, decoded, case, given):
     recipe, windows = CASES[case]
     image = picture(recipe.height, recipe.width) if given else None
