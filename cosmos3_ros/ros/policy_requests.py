@@ -66,6 +66,19 @@ class Requests:
         self._refused = None
         self.set_seed(-1)
 
+    def instruct(self, text: str, seed: int = -1, flush_at: int | None = None) -> None:
+        """Ask for something else, with seeds from `seed` on if it is not negative.
+
+        `flush_at` (ns): drop what is in flight and use no observation from before then.
+        """
+        with self._starting:
+            self.instruction = text
+            if seed >= 0:
+                self.set_seed(seed)
+            if flush_at is not None:
+                self._used = max(self._used, flush_at)
+                self.pipeline.flush()
+
     def forget(self) -> None:
         """Forget which observations were used: time has jumped."""
         self._used = self._published = 0        # stamps of wrist pictures
