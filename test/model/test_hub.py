@@ -28,7 +28,8 @@ def cache(tiny_folder, tiny_droid_folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('reference, commit', [
-    ('somebody/Tiny', NEW), ('somebody/Tiny@main', NEW), ('somebody/Tiny@v1', OLD)])
+    ('somebody/Tiny', NEW), ('somebody/Tiny@main', NEW), ('somebody/Tiny@v1', OLD),
+    (f'somebody/Tiny@{OLD}', OLD)])
 def test_id_and_revision_lead_to_the_snapshot(cache, reference, commit):
     assert resolve(reference).resolve() == (cache / 'snapshots' / commit).resolve()
 

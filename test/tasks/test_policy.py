@@ -133,6 +133,11 @@ def test_first_frame_is_the_encoded_picture_at_every_step(droid, first_latent):
         assert_close(video[:, :1], first_latent, 1e-5)
 
 
+def test_first_frame_never_changes_by_a_bit(droid):
+    frames = [call[1][:, :1] for call in droid[2].velocity]
+    assert all(torch.equal(frame, frames[0]) for frame in frames)
+
+
 def test_noise_is_that_of_the_reference(droid, golden):
     noise = golden('noise')
     _, video, _, rows, _ = droid[2].velocity[0]
@@ -210,6 +215,15 @@ def test_recipe_sets_size_domain_width_and_offset(model, monkeypatch):
     assert video.shape[1:] == (2, 12, 20) and rows.shape == (5, 64) and domain == 20
     assert (branch.layout.fps, branch.layout.row_offset) == (10.0, 1)
     assert np.allclose(rows[0, :10], state, atol=1e-6) and not rows[:, 10:].any()
+
+
+@pytest.mark.parametrize('steps, shift', [(3, 1.0), (10, 5.0)])
+def test_state_row_never_changes_by_a_bit_in_other_schedules(model, monkeypatch, steps, shift):
+    calls = Calls(monkeypatch)
+    state = np.linspace(-1, 1, 10, dtype=np.float32)
+    recipe = replace(SMALL, steps=steps, shift=shift, action_width=10)
+    run(model, replace(QUICK, recipe=recipe, state=state))
+    assert all(np.array_equal(call[3][0, :10].numpy(), state) for call in calls.velocity)
 
 
 def test_state_of_another_width_is_refused(model):
