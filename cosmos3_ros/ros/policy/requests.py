@@ -14,10 +14,10 @@ from cosmos3_ros.control.gate import GateError, check_finite
 from cosmos3_ros.droid.actions import joint_targets
 from cosmos3_ros.droid.observation import Observation
 from cosmos3_ros.engine.engine import Engine
-from cosmos3_ros.ros.parameters import Settings
-from cosmos3_ros.ros.policy_counts import Counts
-from cosmos3_ros.ros.policy_inputs import observe
-from cosmos3_ros.ros.policy_pipeline import Job, Pipeline, Request
+from cosmos3_ros.ros.policy.counts import Counts
+from cosmos3_ros.ros.policy.inputs import observe
+from cosmos3_ros.ros.policy.pipeline import Job, Pipeline, Request
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import WRIST, Refusal, Snapshot, Streams
 
 PATIENCE = 0.02         # s that a wrist picture waits for those of the other cameras

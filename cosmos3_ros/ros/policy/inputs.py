@@ -16,7 +16,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from cosmos3_ros.droid.observation import CAMERAS, Observation
 from cosmos3_ros.ros.images import ImageError, to_rgb
-from cosmos3_ros.ros.parameters import Settings
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import JointStream, Snapshot, Stream, Streams
 
 

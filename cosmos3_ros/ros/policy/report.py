@@ -6,8 +6,8 @@ from __future__ import annotations
 import time
 
 from cosmos3_ros.ros.diagnostics import Level, Status
-from cosmos3_ros.ros.policy_motion import Motion
-from cosmos3_ros.ros.policy_requests import Requests
+from cosmos3_ros.ros.policy.motion import Motion
+from cosmos3_ros.ros.policy.requests import Requests
 from cosmos3_ros.ros.streams import JointStream, Refusal, Stream, Streams
 
 LOST = 0.05                             # share of frames whose loss is worth a warning

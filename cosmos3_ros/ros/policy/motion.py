@@ -17,8 +17,8 @@ from cosmos3_ros.control.trajectory import Splice, SpliceError, Trajectory
 from cosmos3_ros.droid.actions import WIDTH
 from cosmos3_ros.droid.observation import ARM_JOINTS
 from cosmos3_ros.droid.recipe import STEP
-from cosmos3_ros.ros.parameters import Settings
-from cosmos3_ros.ros.policy_messages import joint_trajectory
+from cosmos3_ros.ros.policy.messages import joint_trajectory
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import Refusal, Streams
 
 GRIPPER = WIDTH - 1                     # column of a chunk

@@ -30,15 +30,16 @@ from cosmos3_ros.engine.device import pick_dtype
 from cosmos3_ros.engine.engine import Engine, EngineClosed
 from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
-from cosmos3_ros.ros import parameters, policy_report
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
 from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
-from cosmos3_ros.ros.policy_inputs import make_streams, subscribe
-from cosmos3_ros.ros.policy_messages import action_chunk, to_time
-from cosmos3_ros.ros.policy_motion import Figures, Motion, Unusable
-from cosmos3_ros.ros.policy_pipeline import Job, Request
-from cosmos3_ros.ros.policy_requests import Requests
-from cosmos3_ros.ros.run_policy import Instructions, Outcome
+from cosmos3_ros.ros.parameters import declare
+from cosmos3_ros.ros.policy import report, settings
+from cosmos3_ros.ros.policy.inputs import make_streams, subscribe
+from cosmos3_ros.ros.policy.messages import action_chunk, to_time
+from cosmos3_ros.ros.policy.motion import Figures, Motion, Unusable
+from cosmos3_ros.ros.policy.pipeline import Job, Request
+from cosmos3_ros.ros.policy.requests import Requests
+from cosmos3_ros.ros.policy.run_policy import Instructions, Outcome
 from cosmos3_ros.tasks.policy import policy
 
 TICK = 0.05             # s between looks at the clock, the goal and the age of the plan
@@ -65,8 +66,8 @@ class PolicyNode(LifecycleNodeMixin, Node):
         # Reentrant: the state stays readable while a configure is at work.
         LifecycleNodeMixin.__init__(self, callback_group=ReentrantCallbackGroup())
         refuse_wrong_transitions(self)
-        parameters.declare(self, parameters.POLICY)
-        self._settings = parameters.read(self)
+        declare(self, settings.POLICY)
+        self._settings = settings.read(self)
         self._engine, self._library, self._make_job = engine, library, make_job
         self._model: Any = None
         self._checkpoint = ''           # name of the model that was loaded last
@@ -86,7 +87,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._instructions = Instructions(self, lambda: self._active, self._on_instruction,
                                           commands)
         self.create_service(SetBool, '~/arm', self._arm, callback_group=commands)
-        parameters.watch(self, self._on_parameters)
+        settings.watch(self, self._on_parameters)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         for period, work in ((TICK, self._tick), (1.0, self._publish_diagnostics)):
             self.create_timer(period, work, MutuallyExclusiveCallbackGroup(), steady)
@@ -258,10 +259,10 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self.get_logger().info(f'arm {command.data}: {response.message}')
         return response
 
-    def _on_parameters(self, settings: parameters.Settings) -> None:
-        self._settings = self._requests.settings = settings
-        self._streams.limits = settings.stream_limits()
-        self._motion.change(settings, self._now())
+    def _on_parameters(self, changed: settings.Settings) -> None:
+        self._settings = self._requests.settings = changed
+        self._streams.limits = changed.stream_limits()
+        self._motion.change(changed, self._now())
 
     # Outputs
 
@@ -282,7 +283,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         model.value('lifecycle state', self._state_machine.current_state[1])
         statuses = [model]
         if self._subscriptions_made:
-            statuses += policy_report.running(name, self._streams, self._requests, self._motion,
+            statuses += report.running(name, self._streams, self._requests, self._motion,
                                               now)
         self._diagnostics.publish(diagnostic_array(to_time(now), statuses))
 
