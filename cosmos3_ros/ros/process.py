@@ -23,6 +23,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from cosmos3_ros.ros.environment import prepare_environment
 
+NODES = ('policy', 'world_model')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
 STOP_TIMEOUT = 1.0      # s for the engine's step in progress
 FAREWELL = 0.1          # s for goals' results and the last command to leave
@@ -69,15 +70,15 @@ def _serve() -> int:
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
     from cosmos3_ros.ros.policy.node import PolicyNode
+    from cosmos3_ros.ros.world_model.node import WorldModelNode
 
     stop = threading.Event()
     _on_signal(lambda *_: stop.set())
     host = Host()
     engine = Engine(pick_device(host.device))
     library = ModelLibrary(engine)
-    nodes = [
-        PolicyNode(engine, library),
-    ]
+    kinds = {'policy': PolicyNode, 'world_model': WorldModelNode}
+    nodes = [kinds[name](engine, library) for name in host.nodes]
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):
         executor.add_node(node)
@@ -101,6 +102,10 @@ class Host(Node):
         super().__init__('cosmos3')
         self.code = 0
         self.device = self._declare('device', 'auto', 'Where models run: auto, cuda or cpu.')
+        self.nodes = self._declare('nodes', list(NODES), f'Nodes to run, of {", ".join(NODES)}.')
+        if unknown := set(self.nodes) - set(NODES):
+            raise ValueError(f'parameter nodes: found {", ".join(unknown)}, wanted any of '
+                             f'{", ".join(NODES)}')
         self.autostart = self._declare('autostart', True, 'Configure and activate all nodes.')
 
     def _declare(self, name: str, default, description: str):

@@ -32,10 +32,11 @@ from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
 from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
+from cosmos3_ros.ros.messages import to_time
 from cosmos3_ros.ros.parameters import declare
 from cosmos3_ros.ros.policy import report, settings
 from cosmos3_ros.ros.policy.inputs import make_streams, subscribe
-from cosmos3_ros.ros.policy.messages import action_chunk, to_time
+from cosmos3_ros.ros.policy.messages import action_chunk
 from cosmos3_ros.ros.policy.motion import Figures, Motion, Unusable
 from cosmos3_ros.ros.policy.pipeline import Job, Request
 from cosmos3_ros.ros.policy.requests import Requests
