@@ -10,14 +10,13 @@ import sys
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; returns the exit code. A wrong checkpoint is one line on stderr and code 2."""
+    """Run a verb; returns the exit code. Wrong input is one line on stderr and code 2."""
     options, rest = _parser().parse_known_args(arguments)
     if rest and options.verb != 'run':
         _parser().error(f'unknown arguments: {" ".join(rest)}')
-    from .model.config import CheckpointError
     try:
         return options.function(options, rest)
-    except CheckpointError as error:
+    except ValueError as error:     # a CheckpointError too
         print(f'cosmos3: {error}', file=sys.stderr)
         return 2
 
@@ -30,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
     run.set_defaults(function=_run)
     _add_checkpoint(verbs)
+    _add_bench(verbs)
     return parser
 
 
@@ -60,6 +60,25 @@ def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
     make.set_defaults(function=_make_tiny)
 
 
+def _add_bench(verbs: argparse._SubParsersAction) -> None:
+    bench = verbs.add_parser('bench', help='measure a task on this machine')
+    works = bench.add_subparsers(dest='work', required=True, metavar='WORK')
+    policy = works.add_parser('policy', help='a DROID action chunk')
+    policy.add_argument('--checkpoint', default='random:edge-droid')
+    policy.add_argument('--runs', type=int, default=10)
+    rollout = works.add_parser('rollout', help='a streamed video')
+    rollout.add_argument('--checkpoint', default='random:edge')
+    rollout.add_argument('--runs', type=int, default=3)
+    rollout.add_argument('--frames', type=int, default=241)
+    rollout.add_argument('--mode', choices=('kv', 'chained', 'clip'), default='kv')
+    rollout.add_argument('--size', default='832x480', metavar='WxH')
+    rollout.add_argument('--steps', type=int, default=20)
+    for work in (policy, rollout):
+        work.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+        work.add_argument('--json', type=Path, default=None, metavar='FILE')
+        work.set_defaults(function=_bench)
+
+
 def _demo(options: argparse.Namespace, _: list[str]) -> int:
     from .ros.demo import run_demo
     return run_demo(options.checkpoint, options.instruction, options.seconds, options.json)
@@ -80,6 +99,24 @@ def _make_tiny(options: argparse.Namespace, _: list[str]) -> int:
     from .model.write_checkpoint import write_tiny
     write_tiny(options.folder, options.variant)
     print(f'wrote {options.folder}')
+    return 0
+
+
+def _bench(options: argparse.Namespace, _: list[str]) -> int:
+    from .bench import policy, report, rollout
+    from .engine.device import pick_device, pick_dtype
+    from .model.checkpoint import load
+    from .tasks.rollout import RolloutRecipe
+    device = pick_device(options.device)
+    dtype = pick_dtype('auto', device)
+    model, precision = load(options.checkpoint, device, dtype), str(dtype).removeprefix('torch.')
+    if options.work == 'policy':
+        rows = policy.measure(model, precision, options.runs)
+    else:
+        width, height = map(int, options.size.split('x'))
+        recipe = RolloutRecipe(mode=options.mode, width=width, height=height, steps=options.steps)
+        rows = rollout.measure(model, precision, options.runs, options.frames, recipe)
+    report.write(rows, device, options.json)
     return 0
 
 
