@@ -3,8 +3,9 @@
 """What an Imagine goal asks for, in the terms of the tasks. No rclpy."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +28,43 @@ class Start:
     stamp: int          # ns, node clock
 
 
-@dataclass(frozen=True)
+@dataclass
 class Opened:
-    """A session of the pool, with what its video started from."""
+    """A session of the pool, with what its video started from and what drives it now."""
 
     session: RolloutSession | DynamicsSession
     start: Start
+    chunk_stamp: int | None = None      # ns, header stamp of the chunk in force
+    prompts: list[tuple[int, str]] = field(init=False)      # first window, prompt
+
+    def __post_init__(self) -> None:
+        self.prompts = [(0, self.session.prompt)]
+
+    def steer(self, prompt: str) -> int:
+        """Change the prompt at the next window; its number. ValueError for a driven video."""
+        if not prompt.strip():
+            raise ValueError('prompt is empty: say what should happen')
+        if isinstance(self.session, DynamicsSession):
+            raise ValueError('the session is driven by actions, not by its prompt')
+        window = self.session.steer(prompt)
+        self.prompts.append((window, prompt))
+        return window
+
+    def prompt(self, window: int) -> str:
+        """Prompt in force in a window."""
+        return [prompt for first, prompt in self.prompts if first <= window][-1]
+
+
+def is_driven(goal) -> bool:
+    """Whether actions drive the video of a goal."""
+    return bool(goal.actions or goal.follow_policy)
+
+
+def check_continuation(goal, session: RolloutSession) -> None:
+    """Raise ValueError for a clip that has no end or is to go on: it is made at once."""
+    if session.recipe.mode == 'clip' and (session.frames or not goal.frames):
+        raise ValueError('mode clip makes all frames at once: ask for a number of frames in a new '
+                         'session, or use kv or chained')
 
 
 def recipe(goal) -> RolloutRecipe:
@@ -77,10 +109,10 @@ def chunk_positions(chunk) -> np.ndarray:
     return values.reshape(chunk.horizon, width)
 
 
-def chunk_rows(chunks: Sequence) -> Iterator[np.ndarray]:
-    """Rows of one ActionChunk after the other, each starting where the one before ended."""
+def chunk_rows(chunks: Iterable) -> Iterator[tuple[Any, np.ndarray]]:
+    """Each ActionChunk with its rows, which start where those of the one before ended."""
     last = None
     for chunk in chunks:
         positions = chunk_positions(chunk)
-        yield action_rows(positions, last)
+        yield chunk, action_rows(positions, last)
         last = positions[-1]

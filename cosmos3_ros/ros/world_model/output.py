@@ -36,9 +36,12 @@ class Output:
             self._raw.publish(from_rgb(frame.image, header))
         if self._compressed.get_subscription_count():
             self._compressed.publish(compress(frame.image, header))
+        inputs = {start.name: start.stamp} if start.name else {}
+        if opened.chunk_stamp is not None:
+            inputs['action_chunk'] = opened.chunk_stamp
         self._frame.publish(RolloutFrame(
             header=header, index=frame.index, window=frame.window, latent=frame.latent,
-            session=name, seed=session.seed, prompt=session.prompt,
-            input_names=[start.name] if start.name else [],
-            input_stamps=[to_time(start.stamp)] if start.name else []))
+            session=name, seed=session.seed, prompt=opened.prompt(frame.window),
+            input_names=list(inputs),
+            input_stamps=[to_time(stamp) for stamp in inputs.values()]))
         self.frames += 1
