@@ -31,6 +31,7 @@ from cosmos3_ros.engine.engine import Engine, EngineClosed
 from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
+from cosmos3_ros.ros.inputs import Inputs
 from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
 from cosmos3_ros.ros.messages import to_time
 from cosmos3_ros.ros.parameters import declare
@@ -76,7 +77,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._active = False
         self._said: dict[str, float] = {}
         self._last_time, self._clock_lock = 0, threading.Lock()
-        self._subscriptions_made: list = []
+        self._inputs: Inputs | None = None
         self._streams = make_streams(self, self._settings)
         self._advertise()
         self._motion = Motion(self._settings, self._streams, self._arm_commands.publish,
@@ -109,6 +110,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
     def destroy_node(self) -> None:
         """End the pipeline's threads and destroy the node."""
         self._requests.pipeline.close()
+        self._close_inputs()
         super().destroy_node()
 
     # Lifecycle
@@ -122,9 +124,9 @@ class PolicyNode(LifecycleNodeMixin, Node):
             self._model_state = (Level.ERROR, _describe(error))
             self.get_logger().error(f'configure failed: {_describe(error)}')
             return TransitionCallbackReturn.FAILURE
-        self._subscriptions_made = subscribe(
-            self, self._settings, self._streams, MutuallyExclusiveCallbackGroup(),
-            self._read_clock, self._requests.try_start)
+        self._inputs = Inputs(self)
+        subscribe(self._inputs.node, self._settings, self._streams, self._read_clock,
+                  self._requests.try_start)
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -171,12 +173,15 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self.get_logger().info(text)
 
     def _unload(self) -> None:
-        for subscription in self._subscriptions_made:
-            self.destroy_subscription(subscription)
-        self._subscriptions_made = []
+        self._close_inputs()
         self._streams.clear()
         self._model = None
         self._model_state = (Level.OK, 'not loaded')
+
+    def _close_inputs(self) -> None:
+        inputs, self._inputs = self._inputs, None
+        if inputs is not None:
+            inputs.close()
 
     # Time
 
@@ -283,7 +288,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         model.value('checkpoint', self._model.name if self._model else '')
         model.value('lifecycle state', self._state_machine.current_state[1])
         statuses = [model]
-        if self._subscriptions_made:
+        if self._inputs is not None:
             statuses += report.running(name, self._streams, self._requests, self._motion,
                                               now)
         self._diagnostics.publish(diagnostic_array(to_time(now), statuses))
