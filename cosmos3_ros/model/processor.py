@@ -74,6 +74,7 @@ class Processor:
         self._lock = threading.Lock()
         tokenizer = processor.tokenizer
         self.tokenizer = tokenizer
+        self._decoder = tokenizer.backend_tokenizer     # a tenth of the time of its wrapper
         self.eos = frozenset([*eos, tokenizer.eos_token_id]) - {None}
         self.think, self.end_think = (self._special(text) for text in THINK)
 
@@ -116,8 +117,7 @@ class Processor:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids, special tokens left out."""
-        return self.tokenizer.decode(ids, skip_special_tokens=True,
-                                     clean_up_tokenization_spaces=False)
+        return self._decoder.decode(ids, skip_special_tokens=True)
 
     def _prompt(self, batch: Any) -> Prompt:
         ids, kinds = batch['input_ids'][0].numpy(), batch['mm_token_type_ids'][0].tolist()
