@@ -62,7 +62,7 @@ def sample(logits: Tensor, sampling: Sampling, random: bool) -> Tensor:
     if not random:
         return likeliest
     heat = torch.where(sampling.temperature > 0, sampling.temperature, 1.0)
-    ordered, tokens = (logits / heat[:, None]).sort(-1, descending=True, stable=True)
+    ordered, tokens = (logits / heat[:, None]).sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(logits.shape[1], device=logits.device)
     top_k = torch.where(sampling.top_k > 0, sampling.top_k, logits.shape[1])
     ordered = ordered.masked_fill(rank >= top_k[:, None], -torch.inf)

@@ -111,7 +111,7 @@ class OpenQuestion:
             text=self._text.text, thinking=self._text.thinking,
             finish_reason=FinishReason.STOP if self._text.stopped else reason,
             stop=self._stop(), prompt_tokens=len(self.prompt.ids), cached_tokens=self.cached,
-            completion_tokens=count, time_to_first_token=self._first - self._asked,
+            token_ids=tuple(self.tokens), time_to_first_token=self._first - self._asked,
             tokens_per_second=(count - 1) / took if took > 0 else math.nan))
 
     def fail(self, error: BaseException) -> None:

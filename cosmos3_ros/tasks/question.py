@@ -80,8 +80,8 @@ class Answer:
     """The whole answer.
 
     `stop`: the stop string or end token that ended it, '' otherwise. `prompt_tokens` were read,
-    `cached_tokens` of them taken from an earlier prefill; `completion_tokens` were written,
-    thinking and end token included. `time_to_first_token`: s since the question was handed over
+    `cached_tokens` of them taken from an earlier prefill; `token_ids` were written, thinking and
+    end token included. `time_to_first_token`: s since the question was handed over
     (nan if there was none). `tokens_per_second`: of the tokens after the first (nan if none).
     """
 
@@ -91,9 +91,13 @@ class Answer:
     stop: str
     prompt_tokens: int
     cached_tokens: int
-    completion_tokens: int
+    token_ids: tuple[int, ...]
     time_to_first_token: float
     tokens_per_second: float
+
+    @property
+    def completion_tokens(self) -> int:
+        return len(self.token_ids)
 
 
 def _check_pixels(name: str, pixels: np.ndarray, axes: int) -> None:

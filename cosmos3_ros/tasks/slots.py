@@ -38,8 +38,7 @@ class Slots:
         self._free = list(range(count))     # the one unused for longest first
 
     def take(self, keys: np.ndarray) -> Grant | None:
-        """A slot for a prompt, None if all are taken; its last token is never taken from a cache.
-        """
+        """A slot for a prompt, None if all are taken; a prompt's last token is never cached."""
         if not self._free:
             return None
         slot = min(self._free)
