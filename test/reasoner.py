@@ -24,12 +24,13 @@ def video(seed, frames=5, fps=2.0):
 
 
 QUESTIONS = {
-    'text': Question('Pick up the cube. What is on the table?'),
-    'no thinking': Question('Close the drawer.', thinking=False),
-    'picture': Question('What is on the table?', (picture(1),)),
+    'text': Question('Pick up the cube. What is on the table?', max_tokens=24),
+    'no thinking': Question('Close the drawer.', thinking=False, max_tokens=24),
+    'picture': Question('What is on the table?', (picture(1),), max_tokens=24),
     'three pictures': Question('Which has the cube?', (picture(2, 64, 64), picture(3, 128, 64),
-                                                       picture(4, 96, 128)), thinking=False),
-    'video': Question('What happens?', videos=(video(10),)),
+                                                       picture(4, 96, 128)),
+                               thinking=False, max_tokens=24),
+    'video': Question('What happens?', videos=(video(10),), max_tokens=24),
 }
 
 
