@@ -8,14 +8,15 @@ optional revision (`nvidia/Cosmos3-Edge@REV`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+import contextlib
 from dataclasses import dataclass
-import os
 from pathlib import Path
 import re
 from typing import Any
 
 from diffusers import AutoencoderKLWan
 from huggingface_hub import snapshot_download
+from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 import torch
 from torch import nn
@@ -75,12 +76,21 @@ def resolve(reference: str) -> Path:
             f'checkpoint {reference!r}: no such folder; wanted a folder in the diffusers layout, '
             f'a hub id such as nvidia/Cosmos3-Edge, or {RANDOM}tiny, {RANDOM}edge')
     try:
-        return Path(snapshot_download(repository, revision=revision or None))
+        return Path(_snapshot(repository, revision or None))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise CheckpointError(
-            f'checkpoint {reference!r}: not a folder, not in the hub cache '
-            f'({os.environ.get("HF_HUB_CACHE") or "default place"}) and not to be downloaded '
-            f'({type(error).__name__}); download it first, or give a folder') from error
+            f'checkpoint {reference!r}: not a folder, not in the hub cache ({HF_HUB_CACHE}) and '
+            f'not to be downloaded ({type(error).__name__}); download it first, or give a folder'
+        ) from error
+
+
+def _snapshot(repository: str, revision: str | None) -> str:
+    try:
+        return snapshot_download(repository, revision=revision)
+    except (HfHubHTTPError, OSError) as error:
+        with contextlib.suppress(LocalEntryNotFoundError):      # a commit is cached for good
+            return snapshot_download(repository, revision=revision, local_files_only=True)
+        raise error
 
 
 def _open_folder(folder: Path, name: str) -> Checkpoint:

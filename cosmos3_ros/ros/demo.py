@@ -150,7 +150,7 @@ def _processes(checkpoint: str) -> Iterator[dict[str, subprocess.Popen]]:
     """The rig and the nodes, as a launch file starts them; ended with SIGINT."""
     config = share_directory() / 'config'
     commands = {
-        'rig': ['cosmos3_ros.ros.rig_node', '--ros-args', '--params-file', config / 'rig.yaml'],
+        'rig': ['cosmos3_ros.ros.rig.node', '--ros-args', '--params-file', config / 'rig.yaml'],
         'nodes': ['cosmos3_ros.ros.process', '--ros-args', '--params-file', config / 'demo.yaml',
                   '-p', f'checkpoint:={checkpoint}'],
     }

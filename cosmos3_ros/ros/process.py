@@ -68,7 +68,7 @@ def _serve() -> int:
     from cosmos3_ros.engine.device import pick_device
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
-    from cosmos3_ros.ros.policy_node import PolicyNode
+    from cosmos3_ros.ros.policy.node import PolicyNode
 
     stop = threading.Event()
     _on_signal(lambda *_: stop.set())

@@ -16,19 +16,31 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from cosmos3_ros.droid.observation import CAMERAS, Observation
 from cosmos3_ros.ros.images import ImageError, to_rgb
-from cosmos3_ros.ros.parameters import Settings
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import JointStream, Snapshot, Stream, Streams
 
 
 def make_streams(node: Node, settings: Settings) -> Streams:
-    """Empty streams for a node's topics, as they are called after remapping."""
+    """Empty streams for a node's topics, as they are called after remapping.
+
+    Raises ValueError for what cannot be a topic name.
+    """
     topics = {}
     for name in CAMERAS:
         suffix = '/compressed' if settings[f'cameras.{name}.transport'] == 'compressed' else ''
-        topics[name] = node.resolve_topic_name(settings[f'cameras.{name}.topic'] + suffix)
-    joints = JointStream(node.resolve_topic_name(settings['joint_states_topic']),
+        topics[name] = _resolve(node, settings, f'cameras.{name}.topic', suffix)
+    joints = JointStream(_resolve(node, settings, 'joint_states_topic'),
                          settings['arm_joints'], settings['gripper_joint'])
     return Streams(topics, joints, settings.stream_limits())
+
+
+def _resolve(node: Node, settings: Settings, parameter: str, suffix: str = '') -> str:
+    topic = settings[parameter] + suffix
+    try:
+        return node.resolve_topic_name(topic)
+    except Exception as error:          # rclpy's kinds differ with what is wrong
+        raise ValueError(f'parameter {parameter}: found {topic!r}, wanted a topic name: '
+                         f'{error}') from error
 
 
 def subscribe(node: Node, settings: Settings, streams: Streams, group: CallbackGroup,

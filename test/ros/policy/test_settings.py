@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cosmos3_ros.ros.parameters import POLICY, Settings
+from cosmos3_ros.ros.policy.settings import POLICY, Settings
 
-CONFIG = Path(__file__).resolve().parents[2] / 'config' / 'cosmos3.yaml'
+CONFIG = Path(__file__).resolve().parents[3] / 'config' / 'cosmos3.yaml'
 DEFAULTS = {name: parameter.default for name, parameter in POLICY.items()}
 
 

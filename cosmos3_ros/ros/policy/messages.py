@@ -11,7 +11,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from cosmos3_ros.droid.recipe import STEP
 from cosmos3_ros.msg import ActionChunk
-from cosmos3_ros.ros.policy_pipeline import Request
+from cosmos3_ros.ros.policy.pipeline import Request
 
 
 def to_time(nanoseconds: int) -> Time:
