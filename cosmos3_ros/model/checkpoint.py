@@ -29,7 +29,8 @@ from .random_checkpoint import RANDOM, random_checkpoint
 from .tokenizer import PromptTokenizer
 from .transformer import Transformer
 from .vae import VAE, check_vae_config
-from .vision import PREFIX as VISION_PREFIX, Vision, VisionConfig, vision_shapes
+from .vision import PREFIX as VISION_PREFIX
+from .vision import Vision, VisionConfig, vision_shapes
 from .weights import RandomWeights, Shards, check_headers, read_json
 
 UNUSED = ('audio_',)            # sound heads of checkpoints that have them

@@ -46,11 +46,6 @@ class Decoder:
         self._cos, self._sin = (table.to(weight.dtype) for table in rotary_table(
             text * torch.arange(length + 1, device=weight.device), config))
 
-    @property
-    def nbytes(self) -> int:
-        """Memory of the cache."""
-        return 2 * self._keys.nbytes
-
     def copy(self, source: int, target: int, count: int) -> None:
         """Copy the first tokens of one slot into another."""
         for cache in (self._keys, self._values):

@@ -76,6 +76,7 @@ class Processor:
         self.tokenizer = tokenizer
         self._decoder = tokenizer.backend_tokenizer     # a tenth of the time of its wrapper
         self.eos = frozenset([*eos, tokenizer.eos_token_id]) - {None}
+        self._media_tokens = (processor.image_token, processor.video_token)
         self.think, self.end_think = (self._special(text) for text in THINK)
 
     @classmethod
@@ -95,7 +96,13 @@ class Processor:
 
     def encode(self, text: str, pictures: Sequence[np.ndarray] = (),
                videos: Sequence[Video] = (), system: str = '', thinking: bool = True) -> Prompt:
-        """One user turn: pictures (uint8 [H, W, 3] RGB), then videos, then the text."""
+        """One user turn: pictures (uint8 [H, W, 3] RGB), then videos, then the text.
+
+        Raises ValueError for a text that holds a picture's token, or what the processor refuses.
+        """
+        for token in self._media_tokens:
+            if token in text or token in system:
+                raise ValueError(f'the text holds {token}, which stands for a picture; take it out')
         content = [*({'type': 'image'} for _ in pictures), *({'type': 'video'} for _ in videos),
                    {'type': 'text', 'text': text}]
         messages: list[dict[str, Any]] = [{'role': 'user', 'content': content}]

@@ -44,7 +44,9 @@ class Handle:
         return self.future.result(timeout)
 
     def __iter__(self) -> Iterator[Delta]:
-        return iter(self._deltas.get, None)
+        while (delta := self._deltas.get()) is not None:
+            yield delta
+        self._deltas.put(None)          # for whoever iterates again
 
     def tell(self, delta: Delta | None) -> None:
         """Hand a delta over, if there is one."""

@@ -19,6 +19,7 @@ import time
 import torch
 from torch import Tensor
 
+from ..model.config import CheckpointError
 from ..model.cosmos3 import Cosmos3
 from ..model.decoder import Decoder
 from ..model.processor import Span
@@ -47,14 +48,15 @@ class Reasoner:
     `start` takes the job and returns its future, as `Engine.submit` does; it is called when a
     question comes and no job runs. The job ends when nothing is open. `slots` questions are
     answered at once, others wait in order; prompt and answer have at most `length` tokens.
-    Raises ValueError for a model without a vision encoder.
+    Raises CheckpointError for a model without a vision encoder.
     """
 
     def __init__(self, model: Cosmos3, start: Callable[[Job], Future[None]], *, slots: int = 8,
                  length: int = 4096, chunk: int = 512):
         if model.vision is None or model.processor is None:
-            raise ValueError(f'checkpoint {model.name}: has no vision_encoder/, so it answers no '
-                             'questions; wanted a base checkpoint such as nvidia/Cosmos3-Edge')
+            raise CheckpointError(
+                f'checkpoint {model.name}: has no vision_encoder/, so it answers no questions; '
+                'wanted a base checkpoint such as nvidia/Cosmos3-Edge')
         self._model, self._start = model, start
         self._count, self._length, self._chunk = slots, length, chunk
         self._lock = threading.Lock()

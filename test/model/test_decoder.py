@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder against transformers: logits after a prompt, whole and in chunks."""
 import pytest
-from reasoner import QUESTIONS, reference_inputs
 import torch
 
+from cosmos3_ros.model.checkpoint import load
 from cosmos3_ros.model.decoder import Decoder
+from reasoner import QUESTIONS, reference_inputs
 
 
 def prefill(model, question, chunk):
@@ -30,3 +31,12 @@ def test_logits_are_those_of_transformers(tiny, reference_reasoner, reference_pr
         wanted = reference_reasoner(**reference_inputs(reference_processor, QUESTIONS[name]))
     assert torch.allclose(logits, wanted.logits[0, -1], atol=1e-4)
     assert logits.dtype == torch.float32 and logits.std() > 0.1
+
+
+def test_bf16_is_near_fp32(tiny, tiny_folder):
+    rounded = load(str(tiny_folder), dtype=torch.bfloat16)
+    with torch.inference_mode():
+        wanted, logits = (prefill(model, QUESTIONS['three pictures'], 64)
+                          for model in (tiny, rounded))
+    assert logits.dtype == torch.float32
+    assert (logits - wanted).norm() < 0.05 * wanted.norm()

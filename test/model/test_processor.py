@@ -4,17 +4,25 @@
 import dataclasses
 
 import pytest
-from reasoner import QUESTIONS, picture, reference_inputs
 import torch
 
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
 from cosmos3_ros.model.processor import Processor
+from cosmos3_ros.tasks.question import Question
+from reasoner import QUESTIONS, picture, reference_inputs, video
 
 
 def encode(model, question):
     return model.processor.encode(question.text, question.pictures, question.videos,
                                   question.system, question.thinking)
+
+
+QUESTIONS = QUESTIONS | {
+    'sampled video': Question('What happens?', videos=(video(20, 30, 10.0),)),
+    'pictures and videos': Question('Same?', (picture(1), picture(2, 200, 300)),
+                                    (video(30, 2), video(40, 6, 1.0)), system='Be brief. 日本語'),
+}
 
 
 @pytest.mark.parametrize('name', QUESTIONS)

@@ -5,13 +5,13 @@ import json
 import shutil
 
 import pytest
-from reasoner import QUESTIONS, reference_inputs
 from safetensors.torch import load_file, save_file
 import torch
 from transformers import Cosmos3EdgeConfig, Cosmos3EdgeForConditionalGeneration
 
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
+from reasoner import QUESTIONS, reference_inputs
 
 
 def encode(model, question):

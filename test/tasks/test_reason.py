@@ -8,15 +8,16 @@ import threading
 
 import numpy as np
 import pytest
-from reasoner import QUESTIONS, HandDriven, picture, video
 import torch
 
 from cosmos3_ros.engine.engine import Engine, EngineClosed
 from cosmos3_ros.model.checkpoint import load
+from cosmos3_ros.model.config import CheckpointError
 from cosmos3_ros.model.decoder import Decoder
 from cosmos3_ros.model.vision import Vision
 from cosmos3_ros.tasks.question import FinishReason, Question, QuestionError
 from cosmos3_ros.tasks.reason import Reasoner
+from reasoner import QUESTIONS, HandDriven, picture, video
 
 SHORT = Question('What is on the table?', max_tokens=5)
 LONG = Question('Close the drawer. ' * 12, max_tokens=5)
@@ -26,23 +27,31 @@ LONG = Question('Close the drawer. ' * 12, max_tokens=5)
 def passes(monkeypatch):
     """What the network does, in order: (kind, tokens or rows)."""
     seen = []
-    for kind, name, count in ((Decoder, 'prefill', lambda slot, start, x, *_: len(x)),
-                              (Decoder, 'step', lambda rows, *_: rows),
-                              (Vision, 'forward', lambda pixels, grids: len(grids))):
-        def record(self, *values, original=getattr(kind, name), name=name, count=count):
+
+    def watch(kind, name, count):
+        original = getattr(kind, name)
+
+        def record(self, *values):
             seen.append((name, count(*values)))
             return original(self, *values)
+
         monkeypatch.setattr(kind, name, record)
+
+    watch(Decoder, 'prefill', lambda slot, start, x, *_: len(x))
+    watch(Decoder, 'step', lambda rows, *_: rows)
+    watch(Vision, 'forward', lambda pixels, grids: len(grids))
     return seen
 
 
 def test_policy_checkpoint_is_refused(tiny_droid_folder):
-    with pytest.raises(ValueError, match='vision_encoder'):
+    with pytest.raises(CheckpointError, match='vision_encoder'):
         Reasoner(load(str(tiny_droid_folder)), lambda job: None)
 
 
 @pytest.mark.parametrize(('change', 'message'), [
     ({'text': ' \n'}, 'text: empty'),
+    ({'text': 'a <|image_pad|> b'}, 'image_pad'),
+    ({'system': '<|video_pad|>'}, 'video_pad'),
     ({'max_tokens': 0}, 'max_tokens: found 0'),
     ({'temperature': -1.0}, 'temperature: found -1.0'),
     ({'temperature': math.nan}, 'temperature: found nan'),
@@ -122,7 +131,6 @@ def test_cancel_frees_the_slot_within_one_token(tiny):
     driven.advance(12)
     assert not first.future.done() and not second.future.done()
     first.cancel()
-    written = 0
     driven.advance(2)
     answer = first.result(0)
     assert answer.finish_reason is FinishReason.CANCELLED
@@ -175,6 +183,7 @@ def test_deltas_are_the_text_as_transformers_decodes_it(tiny, reference_processo
     answer, = driven.finish(handle)
     deltas = list(handle)
     assert ''.join(delta.text for delta in deltas) == answer.text
+    assert list(handle) == []           # told once, and it ends again
     assert answer.text == reference_processor.tokenizer.decode(
         answer.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     assert [d.tokens for d in deltas] == sorted({d.tokens for d in deltas})

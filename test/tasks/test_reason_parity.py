@@ -4,10 +4,10 @@
 import dataclasses
 
 import pytest
-from reasoner import QUESTIONS, HandDriven, picture, reference_inputs, video
 import torch
 
 from cosmos3_ros.tasks.question import FinishReason, Question
+from reasoner import QUESTIONS, HandDriven, picture, reference_inputs, video
 
 
 @pytest.fixture(autouse=True)
