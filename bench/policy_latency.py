@@ -69,8 +69,8 @@ def fidelity(reference: str, model: Cosmos3) -> dict[str, float]:
     rows[:, 8:] = 0
     ids = model.tokenizer.encode('Pick up the banana and place it in the bowl.')
     time_step = torch.tensor([833], device=model.device)
-    outputs = [m.transformer.velocity(m.transformer.branch(m.prefix(ids), layout), video,
-                                      time_step, rows, 8) for m in (model, exact)]
+    outputs = [m.transformer.velocity(m.branch(ids, layout), video, time_step, rows, 8)
+               for m in (model, exact)]
     return {name: ((a - b).norm() / b.norm()).item()
             for name, a, b in zip(('video', 'actions'), *outputs, strict=True)}
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import torch
 
 from .config import TransformerConfig
+from .positions import Layout
 from .processor import Processor
 from .tokenizer import PromptTokenizer
-from .transformer import Prefix, Transformer
+from .transformer import Branch, KeyValues, Prefix, Transformer
 from .vae import VAE
 from .vision import Vision
 
@@ -49,3 +50,9 @@ class Cosmos3:
         while len(self._prefixes) > PREFIXES_KEPT:
             self._prefixes.popitem(last=False)
         return self._prefixes[key]
+
+    def branch(self, token_ids: list[int], layout: Layout) -> Branch:
+        """A generation of its own after a prompt, with room for its tokens."""
+        prefix = self.prefix(token_ids)
+        memory = KeyValues(prefix, layout.tokens(self.config.latent_patch_size))
+        return self.transformer.branch(memory, layout, self.transformer.start(prefix))

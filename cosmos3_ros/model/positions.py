@@ -23,7 +23,8 @@ class Layout:
 
     `frames`, `height`, `width`: the latent's own sizes. `clean_frames` and `clean_rows` are
     given, not denoised. `fps`: of the video and of the rows. `row_offset`: frames by which row 0
-    lies after frame 0 (0 when row 0 is the present state).
+    lies after frame 0 (0 when row 0 is the present state). `first_frame`: index in its video of
+    the first latent frame.
     """
 
     frames: int
@@ -34,10 +35,16 @@ class Layout:
     rows: int = 0
     clean_rows: tuple[int, ...] = ()
     row_offset: int = 0
+    first_frame: int = 0
 
     def grid(self, patch: int) -> tuple[int, int, int]:
         """Tokens along time, height and width; odd latent sizes are padded up."""
         return self.frames, -(-self.height // patch), -(-self.width // patch)
+
+    def tokens(self, patch: int) -> int:
+        """Vision tokens and action rows."""
+        frames, height, width = self.grid(patch)
+        return frames * height * width + self.rows
 
     def noisy_tokens(self, patch: int) -> Tensor:
         """[N] bool: tokens that are denoised."""
@@ -54,17 +61,18 @@ def text_positions(length: int) -> Tensor:
     return torch.arange(length, dtype=torch.float32).expand(3, -1)
 
 
-def generation_positions(layout: Layout, text_length: int, config: TransformerConfig) -> Tensor:
-    """[3, N] fp32 positions of the vision tokens, then of the action rows."""
-    start = text_length + config.unified_3d_mrope_temporal_modality_margin
+def generation_positions(layout: Layout, start: int, config: TransformerConfig) -> Tensor:
+    """[3, N] fp32 positions of the vision tokens, then of the action rows.
+
+    `start`: time position of frame 0.
+    """
     base = config.base_fps / TEMPORAL_COMPRESSION
     return torch.cat([_vision(layout, start, base, config), _rows(layout, start, base)], dim=1)
 
 
 def _vision(layout: Layout, start: int, base: float, config: TransformerConfig) -> Tensor:
     frames, height, width = layout.grid(config.latent_patch_size)
-    index = torch.arange(frames, dtype=torch.float32)
-    # a single latent frame has no rate: its time is the start itself
+    index = torch.arange(frames, dtype=torch.float32) + layout.first_frame
     time = index / (layout.fps / TEMPORAL_COMPRESSION) * base + start
     rows = torch.arange(height, dtype=torch.float32)
     columns = torch.arange(width, dtype=torch.float32)

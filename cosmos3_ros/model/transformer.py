@@ -86,14 +86,45 @@ class Prefix:
         return self.keys.shape[1]
 
 
+class KeyValues:
+    """A buffer of keys and values that one guidance branch attends to.
+
+    [layers, capacity, kv heads, D] each. The first `length` tokens are the prompt and what was
+    committed after it; a pass writes its own tokens behind them. Order does not matter to the
+    attention: positions are rotated into the keys.
+    """
+
+    def __init__(self, prefix: Prefix, room: int):
+        """`room`: tokens wanted behind the prompt."""
+        layers, length, *rest = prefix.keys.shape
+        self.prefix = prefix
+        self.keys = prefix.keys.new_empty(layers, length + room, *rest)
+        self.values = torch.empty_like(self.keys)
+        self.keys[:, :length], self.values[:, :length] = prefix.keys, prefix.values
+        self.length = length
+
+    @staticmethod
+    def bytes_per_token(config: TransformerConfig, dtype: torch.dtype) -> int:
+        """Bytes that a token takes in all layers."""
+        width = config.num_key_value_heads * config.head_dim
+        return 2 * config.num_hidden_layers * width * dtype.itemsize
+
+    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a pass's own keys and values behind the rest; returns all that it attends to."""
+        end = self.length + len(keys)
+        self.keys[layer, self.length:end] = keys
+        self.values[layer, self.length:end] = values
+        return self.keys[layer, :end], self.values[layer, :end]
+
+
 @dataclass(frozen=True)
 class Branch:
-    """One guidance branch of one generation: its prompt and where its tokens stand.
+    """One guidance branch of one generation: what it attends to and where its tokens stand.
 
     `cos` and `sin`: [N, D] of the generation tokens; `noisy`: [N, 1] bool.
     """
 
-    prefix: Prefix
+    memory: KeyValues
     layout: Layout
     cos: Tensor
     sin: Tensor
@@ -136,13 +167,16 @@ class Transformer(nn.Module):
             x = layer.finish(x, attended)
         return Prefix(torch.stack(keys), torch.stack(values))
 
-    def branch(self, prefix: Prefix, layout: Layout) -> Branch:
-        """Place a generation of the given layout after a prompt."""
-        device, dtype = prefix.keys.device, prefix.keys.dtype
-        positions = generation_positions(layout, prefix.length, self.config)
-        cos, sin = rotary_table(positions, self.config)
+    def start(self, prefix: Prefix) -> int:
+        """Time position of the first generated frame after a prompt."""
+        return prefix.length + self.config.unified_3d_mrope_temporal_modality_margin
+
+    def branch(self, memory: KeyValues, layout: Layout, start: int) -> Branch:
+        """Place a generation of the given layout at a time position."""
+        device, dtype = memory.keys.device, memory.keys.dtype
+        cos, sin = rotary_table(generation_positions(layout, start, self.config), self.config)
         noisy = layout.noisy_tokens(self.config.latent_patch_size)[:, None]
-        return Branch(prefix, layout, cos.to(device, dtype), sin.to(device, dtype),
+        return Branch(memory, layout, cos.to(device, dtype), sin.to(device, dtype),
                       noisy.to(device))
 
     def velocity(self, branch: Branch, video: Tensor, timestep: Tensor,
@@ -153,13 +187,29 @@ class Transformer(nn.Module):
         zero where frames or rows are clean.
         """
         x = self._embed(branch, video, rows, timestep, domain)
-        for layer, keys, values in zip(self.gen.layers, branch.prefix.keys, branch.prefix.values,
-                                       strict=True):
-            q, k, v = layer.attention.project(layer.input_norm(x))
-            k = torch.cat([keys, rotate(k, branch.cos, branch.sin)])
-            attended = attend(rotate(q, branch.cos, branch.sin), k, torch.cat([values, v]))
-            x = layer.finish(x, attended)
+        for index, layer in enumerate(self.gen.layers):
+            q, k, v = self._project(branch, layer, x)
+            keys, values = branch.memory.extend(index, k, v)
+            x = layer.finish(x, attend(q, keys, values))
         return self._read(branch, self.gen.norm(x), domain)
+
+    def write(self, branch: Branch, video: Tensor) -> None:
+        """Leave the keys and values of a clean latent video [C, T, H, W] behind the memory's end.
+
+        They are read once the memory's length is moved past them.
+        """
+        x = self.proj_in(patchify(video.to(self.proj_in.weight.dtype),
+                                  self.config.latent_patch_size))
+        for index, layer in enumerate(self.gen.layers):
+            q, k, v = self._project(branch, layer, x)
+            keys, values = branch.memory.extend(index, k, v)
+            if index + 1 < len(self.gen.layers):
+                x = layer.finish(x, attend(q, keys, values))
+
+    @staticmethod
+    def _project(branch: Branch, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = layer.attention.project(layer.input_norm(x))
+        return rotate(q, branch.cos, branch.sin), rotate(k, branch.cos, branch.sin), v
 
     def _embed(self, branch: Branch, video: Tensor, rows: Tensor | None, timestep: Tensor,
                domain: int) -> Tensor:

@@ -1,13 +1,13 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures to latents through the Wan VAE of diffusers."""
+"""Pictures to latents and back through the Wan VAE of diffusers."""
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
 from diffusers import AutoencoderKLWan
-from diffusers.models.autoencoders.autoencoder_kl_wan import WanCausalConv3d
+from diffusers.models.autoencoders.autoencoder_kl_wan import WanCausalConv3d, unpatchify
 import torch
 from torch import Tensor
 import torch.nn.functional as F
@@ -52,6 +52,10 @@ class VAE:
         mode = self.module.encode(pixels[None, :, None].to(self.module.dtype)).latent_dist.mode()
         return (mode[0].float() - self._mean) / self._std
 
+    def denormalize(self, latent: Tensor) -> Tensor:
+        """Latent [C, T, h, w] in the decoder's own scale."""
+        return latent.float() * self._std + self._mean
+
 
 class FirstFrameConv(WanCausalConv3d):
     """A causal convolution; of one frame without a past it is one in space alone.
@@ -67,3 +71,42 @@ class FirstFrameConv(WanCausalConv3d):
         plane = F.conv2d(x[:, :, 0], self.weight[:, :, -1], self.bias, self.stride[1:],
                          (height, width))
         return plane[:, :, None]
+
+
+class StreamingDecoder:
+    """Decodes the latents of one video, one at a time, each once.
+
+    The decoder is causal in time: with its feature cache kept, one latent after the other gives
+    what decoding all of them at once gives. A call that fails leaves the cache as it was.
+    """
+
+    def __init__(self, vae: VAE):
+        self._vae = vae
+        self._features: list = [None] * vae.module._cached_conv_counts['decoder']
+        self.latents = 0
+
+    def decode(self, latent: Tensor) -> Tensor:
+        """Next latent [C, 1, h, w] -> frames [3, F, H, W] in [-1, 1]; F is 1 at first, then 4."""
+        module, features = self._vae.module, list(self._features)
+        x = module.post_quant_conv(self._vae.denormalize(latent)[None].to(module.dtype))
+        x = module.decoder(x, feat_cache=features, feat_idx=[0], first_chunk=self.latents == 0)
+        if module.config.patch_size is not None:
+            x = unpatchify(x, patch_size=module.config.patch_size)
+        self._features = features
+        self.latents += 1
+        return x[0].float().clamp(-1, 1)
+
+    @staticmethod
+    def device_bytes(vae: VAE, height: int, width: int) -> int:
+        """Bytes of the feature cache for latents of a size.
+
+        It holds the last two input frames of every convolution that reaches back in time.
+        """
+        decoder, total = vae.module.decoder, 0
+        for part in (decoder.conv_in, decoder.mid_block, *decoder.up_blocks, decoder.conv_out):
+            total += 2 * height * width * sum(
+                layer.in_channels for layer in part.modules()
+                if isinstance(layer, WanCausalConv3d) and layer.kernel_size[0] > 1)
+            if getattr(part, 'upsampler', None) is not None:
+                height, width = 2 * height, 2 * width
+        return total * vae.module.dtype.itemsize

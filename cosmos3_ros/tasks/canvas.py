@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+import math
 
 import numpy as np
 import torch
@@ -90,3 +91,18 @@ def _shrink(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     planes = torch.from_numpy(picture).permute(2, 0, 1)[None].float()
     planes = F.interpolate(planes, size, mode='bicubic', antialias=True)[0]
     return planes.clamp(0, 255).round().byte().permute(1, 2, 0).contiguous().numpy()
+
+
+def cover(picture: np.ndarray, height: int, width: int) -> Tensor:
+    """Scale a picture to cover a size and crop its centre: float32 [3, H, W] in [-1, 1].
+
+    `picture`: uint8 [H, W, 3] RGB. Antialiased bilinear, rounded to 8 bits, as the world model's
+    first frame was prepared in training.
+    """
+    planes = torch.from_numpy(picture).permute(2, 0, 1)[None].float()
+    scale = max(width / planes.shape[3], height / planes.shape[2])
+    size = [math.ceil(scale * side) for side in planes.shape[2:]]
+    planes = F.interpolate(planes, size, mode='bilinear', antialias=True)[0]
+    top, left = round((size[0] - height) / 2), round((size[1] - width) / 2)
+    planes = planes[:, top:top + height, left:left + width]
+    return planes.round().clamp(0, 255) / 127.5 - 1

@@ -117,7 +117,7 @@ def _sample(model: Cosmos3, request: PolicyRequest,
     observed = model.vae.encode_frame(inputs.pixels.to(device))
     video[:, :1] = observed[:, :, :inputs.layout.height, :inputs.layout.width]
     conditional, unconditional = (
-        model.transformer.branch(model.prefix(ids), inputs.layout) for ids in inputs.token_ids)
+        model.branch(ids, inputs.layout) for ids in inputs.token_ids)
     yield
 
     sigmas, timesteps = flow_schedule(recipe.steps, recipe.shift)

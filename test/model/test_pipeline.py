@@ -56,7 +56,7 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     canvas = fit_canvas(picture(), 256)
     height, width = canvas.latent_size
     layout = Layout(1 + ROWS // 4, height, width, FPS, clean_frames=(0,), rows=ROWS, row_offset=1)
-    branches = [network.branch(tiny.prefix(ids), layout) for ids in played['tokens']]
+    branches = [tiny.branch(ids, layout) for ids in played['tokens']]
 
     draw = torch.Generator().manual_seed(11)
     video = torch.randn(1, 16, layout.frames, height, width, generator=draw)[0]

@@ -18,7 +18,7 @@ def config():
 
 def test_positions_equal_the_recorded_ones(config, golden):
     wanted = golden('positions')['state_33rows_text158']
-    ours = torch.cat([text_positions(158), generation_positions(DROID, 158, config)], 1)
+    ours = torch.cat([text_positions(158), generation_positions(DROID, 15158, config)], 1)
     assert ours.dtype == torch.float32
     assert np.array_equal(ours.numpy(), wanted)
 
@@ -47,7 +47,7 @@ def test_time_counts_frames_of_a_24_fps_video(config):
     """A latent lasts 4 frames, a row one; at 24 fps a latent is one unit, at 12 fps two."""
     for fps in (12.0, 24.0, 30.0):
         layout = Layout(3, 4, 6, fps, rows=5, row_offset=1)
-        time, height, width = generation_positions(layout, 10, config)
+        time, height, width = generation_positions(layout, 15010, config)
         assert torch.equal(time[:18], (15010 + torch.arange(3) * 24 / fps).repeat_interleave(6))
         assert height[:18].tolist() == [0, 0, 0, 1, 1, 1] * 3
         assert width[:18].tolist() == [0, 1, 2] * 6

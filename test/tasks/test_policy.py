@@ -110,7 +110,7 @@ def test_guidance_applies_at_the_first_step_alone(droid):
     result, _, calls = droid
     assert calls.timesteps == [999, 999, 937, 833, 624]
     assert result.forwards == len(calls.velocity) == 5
-    lengths = [call[0].prefix.length for call in calls.velocity]
+    lengths = [call[0].memory.prefix.length for call in calls.velocity]
     assert len(set(lengths)) == 2
     assert sorted(lengths)[1:] == [max(lengths)] * 4    # the short branch is the empty prompt
 
