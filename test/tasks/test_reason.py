@@ -5,6 +5,7 @@ from concurrent.futures import CancelledError
 import dataclasses
 import math
 import threading
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -217,11 +218,7 @@ def test_counts_and_times_of_an_answer(tiny):
 
 
 def test_error_of_one_question_reaches_that_one_only(tiny, monkeypatch):
-    forward = Vision.forward
-
-    def fail(self, pixels, grids):
-        raise torch.OutOfMemoryError('no memory left')
-
+    forward, fail = Vision.forward, Mock(side_effect=torch.OutOfMemoryError('no memory left'))
     driven = HandDriven(tiny)
     before = driven.submit(dataclasses.replace(SHORT, max_tokens=30))
     driven.advance(5)
@@ -242,9 +239,7 @@ def test_failed_step_ends_what_is_open_and_the_next_question_is_answered(tiny, m
     driven = HandDriven(tiny)
     handles = [driven.submit(SHORT), driven.submit(SHORT)]
     with monkeypatch.context() as patch:
-        def fail(*_):
-            raise torch.OutOfMemoryError('no memory left')
-        patch.setattr(Decoder, 'step', fail)
+        patch.setattr(Decoder, 'step', Mock(side_effect=torch.OutOfMemoryError('no memory left')))
         while driven.advance():
             pass
     for handle in handles:
