@@ -28,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(verbs)
     run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
     run.set_defaults(function=_run)
+    _add_imagine(verbs)
     _add_checkpoint(verbs)
     _add_bench(verbs)
     return parser
@@ -44,6 +45,42 @@ def _add_demo(verbs: argparse._SubParsersAction) -> None:
     demo.add_argument('--json', type=Path, default=None, metavar='FILE',
                       help='write the figures of the run')
     demo.set_defaults(function=_demo)
+
+
+def _add_imagine(verbs: argparse._SubParsersAction) -> None:
+    imagine = verbs.add_parser('imagine', help='a video of the future, from a world_model node '
+                               'that runs; Ctrl-C cancels and keeps what came')
+    imagine.set_defaults(function=_imagine)
+    imagine.add_argument('prompt', help='what happens; with --session: from the next window on')
+    imagine.add_argument('--out', type=Path, required=True, metavar='FILE', help='mp4 file')
+    start = imagine.add_mutually_exclusive_group()
+    start.add_argument('--camera', help='frame 0 is the newest picture of this camera')
+    start.add_argument('--picture', type=Path, metavar='FILE', help='frame 0: a JPEG, PNG or WebP')
+    imagine.add_argument('--frames', type=_count, default=61,
+                         help='4 n + 1, or 4 n with --session; 0: until Ctrl-C (default: 61)')
+    imagine.add_argument('--size', type=_size, metavar='WxH', help='pixels, multiples of 16')
+    imagine.add_argument('--negative', dest='negative_prompt', metavar='PROMPT')
+    imagine.add_argument('--mode', choices=('kv', 'chained', 'clip'))
+    imagine.add_argument('--keep', action='store_true',
+                         help='leave the session open, to go on with it')
+    imagine.add_argument('--session', metavar='ID', help='go on with this session')
+    imagine.add_argument('--steps', type=_count, help='denoise steps a window')
+    imagine.add_argument('--guidance', type=float, metavar='G')
+    imagine.add_argument('--seed', type=_count, help='(default: drawn)')
+    imagine.add_argument('--namespace', default='', help='of the nodes')
+    imagine.add_argument('--timeout', type=float, default=10.0,
+                         help='s to wait for the node (default: %(default)s)')
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'found {text!r}, wanted a number from 0 on')
+    return int(text)
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition('x')
+    return _count(width), _count(height)
 
 
 def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
@@ -87,6 +124,17 @@ def _demo(options: argparse.Namespace, _: list[str]) -> int:
 def _run(_: argparse.Namespace, rest: list[str]) -> int:
     from .ros.process import main as run_process
     return run_process([sys.argv[0], *rest])
+
+
+def _imagine(options: argparse.Namespace, _: list[str]) -> int:
+    from .ros.imagine_client import imagine
+    names = ('prompt', 'camera', 'frames', 'negative_prompt', 'mode', 'session', 'steps',
+             'guidance', 'seed')
+    goal = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.size is not None:
+        goal['width'], goal['height'] = options.size
+    return imagine(goal, options.picture, options.out, options.keep, options.namespace,
+                   options.timeout)
 
 
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:
