@@ -37,7 +37,8 @@ $(ENVIRONMENT)/.packages: requirements.lock
 	@test -n '$(PYTHON)' || { echo 'Python 3.11 or 3.12 is needed: make PYTHON=/path/to/python3.12' >&2; exit 1; }
 	@echo 'Installing the packages of requirements.lock into $(ENVIRONMENT) (6 GB)'
 	$(PYTHON) -m venv $(ENVIRONMENT)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  -r requirements.lock
 	@touch $@
 
 $(ENVIRONMENT)/.build: $(ENVIRONMENT)/.packages $(BUILD) $(INTERFACES)

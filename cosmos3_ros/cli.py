@@ -10,14 +10,13 @@ import sys
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; returns the exit code. A wrong checkpoint is one line on stderr and code 2."""
+    """Run a verb; returns the exit code. Wrong input is one line on stderr and code 2."""
     options, rest = _parser().parse_known_args(arguments)
     if rest and options.verb != 'run':
         _parser().error(f'unknown arguments: {" ".join(rest)}')
-    from .model.config import CheckpointError
     try:
         return options.function(options, rest)
-    except CheckpointError as error:
+    except ValueError as error:     # a CheckpointError too
         print(f'cosmos3: {error}', file=sys.stderr)
         return 2
 
@@ -29,7 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(verbs)
     run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
     run.set_defaults(function=_run)
+    _add_imagine(verbs)
     _add_checkpoint(verbs)
+    _add_bench(verbs)
     return parser
 
 
@@ -46,6 +47,42 @@ def _add_demo(verbs: argparse._SubParsersAction) -> None:
     demo.set_defaults(function=_demo)
 
 
+def _add_imagine(verbs: argparse._SubParsersAction) -> None:
+    imagine = verbs.add_parser('imagine', help='a video of the future, from a world_model node '
+                               'that runs; Ctrl-C cancels and keeps what came')
+    imagine.set_defaults(function=_imagine)
+    imagine.add_argument('prompt', help='what happens; with --session: from the next window on')
+    imagine.add_argument('--out', type=Path, required=True, metavar='FILE', help='mp4 file')
+    start = imagine.add_mutually_exclusive_group()
+    start.add_argument('--camera', help='frame 0 is the newest picture of this camera')
+    start.add_argument('--picture', type=Path, metavar='FILE', help='frame 0: a JPEG, PNG or WebP')
+    imagine.add_argument('--frames', type=_count, default=61,
+                         help='4 n + 1, or 4 n with --session; 0: until Ctrl-C (default: 61)')
+    imagine.add_argument('--size', type=_size, metavar='WxH', help='pixels, multiples of 16')
+    imagine.add_argument('--negative', dest='negative_prompt', metavar='PROMPT')
+    imagine.add_argument('--mode', choices=('kv', 'chained', 'clip'))
+    imagine.add_argument('--keep', action='store_true',
+                         help='leave the session open, to go on with it')
+    imagine.add_argument('--session', metavar='ID', help='go on with this session')
+    imagine.add_argument('--steps', type=_count, help='denoise steps a window')
+    imagine.add_argument('--guidance', type=float, metavar='G')
+    imagine.add_argument('--seed', type=_count, help='(default: drawn)')
+    imagine.add_argument('--namespace', default='', help='of the nodes')
+    imagine.add_argument('--timeout', type=float, default=10.0,
+                         help='s to wait for the node (default: %(default)s)')
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'found {text!r}, wanted a number from 0 on')
+    return int(text)
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.partition('x')
+    return _count(width), _count(height)
+
+
 def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
     checkpoint = verbs.add_parser('checkpoint', help='look at checkpoints, or make a tiny one')
     actions = checkpoint.add_subparsers(dest='action', required=True, metavar='ACTION')
@@ -60,6 +97,25 @@ def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
     make.set_defaults(function=_make_tiny)
 
 
+def _add_bench(verbs: argparse._SubParsersAction) -> None:
+    bench = verbs.add_parser('bench', help='measure a task on this machine')
+    works = bench.add_subparsers(dest='work', required=True, metavar='WORK')
+    policy = works.add_parser('policy', help='a DROID action chunk')
+    policy.add_argument('--checkpoint', default='random:edge-droid')
+    policy.add_argument('--runs', type=int, default=10)
+    rollout = works.add_parser('rollout', help='a streamed video')
+    rollout.add_argument('--checkpoint', default='random:edge')
+    rollout.add_argument('--runs', type=int, default=3)
+    rollout.add_argument('--frames', type=int, default=241)
+    rollout.add_argument('--mode', choices=('kv', 'chained', 'clip'), default='kv')
+    rollout.add_argument('--size', default='832x480', metavar='WxH')
+    rollout.add_argument('--steps', type=int, default=20)
+    for work in (policy, rollout):
+        work.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+        work.add_argument('--json', type=Path, default=None, metavar='FILE')
+        work.set_defaults(function=_bench)
+
+
 def _demo(options: argparse.Namespace, _: list[str]) -> int:
     from .ros.demo import run_demo
     return run_demo(options.checkpoint, options.instruction, options.seconds, options.json)
@@ -68,6 +124,17 @@ def _demo(options: argparse.Namespace, _: list[str]) -> int:
 def _run(_: argparse.Namespace, rest: list[str]) -> int:
     from .ros.process import main as run_process
     return run_process([sys.argv[0], *rest])
+
+
+def _imagine(options: argparse.Namespace, _: list[str]) -> int:
+    from .ros.imagine_client import imagine
+    names = ('prompt', 'camera', 'frames', 'negative_prompt', 'mode', 'session', 'steps',
+             'guidance', 'seed')
+    goal = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.size is not None:
+        goal['width'], goal['height'] = options.size
+    return imagine(goal, options.picture, options.out, options.keep, options.namespace,
+                   options.timeout)
 
 
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:
@@ -80,6 +147,24 @@ def _make_tiny(options: argparse.Namespace, _: list[str]) -> int:
     from .model.write_checkpoint import write_tiny
     write_tiny(options.folder, options.variant)
     print(f'wrote {options.folder}')
+    return 0
+
+
+def _bench(options: argparse.Namespace, _: list[str]) -> int:
+    from .bench import policy, report, rollout
+    from .engine.device import pick_device, pick_dtype
+    from .model.checkpoint import load
+    from .tasks.rollout import RolloutRecipe
+    device = pick_device(options.device)
+    dtype = pick_dtype('auto', device)
+    model, precision = load(options.checkpoint, device, dtype), str(dtype).removeprefix('torch.')
+    if options.work == 'policy':
+        rows = policy.measure(model, precision, options.runs)
+    else:
+        width, height = map(int, options.size.split('x'))
+        recipe = RolloutRecipe(mode=options.mode, width=width, height=height, steps=options.steps)
+        rows = rollout.measure(model, precision, options.runs, options.frames, recipe)
+    report.write(rows, device, options.json)
     return 0
 
 

@@ -42,6 +42,20 @@ def reference(tiny_folder):
 
 
 @pytest.fixture(scope='session')
+def reference_reasoner(tiny_folder):
+    """The tiny checkpoint as transformers loads it."""
+    from transformers import Cosmos3EdgeForConditionalGeneration
+    return Cosmos3EdgeForConditionalGeneration.from_pretrained(tiny_folder).eval()
+
+
+@pytest.fixture(scope='session')
+def reference_processor(tiny_folder):
+    """The processor of the tiny checkpoint as transformers loads it."""
+    from transformers import AutoProcessor
+    return AutoProcessor.from_pretrained(tiny_folder)
+
+
+@pytest.fixture(scope='session')
 def golden():
     """Reads a file of reference values by name."""
     import numpy as np

@@ -8,14 +8,15 @@ optional revision (`nvidia/Cosmos3-Edge@REV`).
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+import contextlib
 from dataclasses import dataclass
-import os
 from pathlib import Path
 import re
 from typing import Any
 
 from diffusers import AutoencoderKLWan
 from huggingface_hub import snapshot_download
+from huggingface_hub.constants import HF_HUB_CACHE
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 import torch
 from torch import nn
@@ -23,11 +24,14 @@ from torch import nn
 from .config import CheckpointError, TransformerConfig
 from .cosmos3 import Cosmos3
 from .names import FP32, stored_name, transformer_shapes, vae_shapes
+from .processor import Processor
 from .random_checkpoint import RANDOM, random_checkpoint
 from .tokenizer import PromptTokenizer
 from .transformer import Transformer
 from .vae import VAE, check_vae_config
-from .weights import Header, RandomWeights, Shards, check_headers, read_json
+from .vision import PREFIX as VISION_PREFIX
+from .vision import Vision, VisionConfig, vision_shapes
+from .weights import RandomWeights, Shards, check_headers, read_json
 
 UNUSED = ('audio_',)            # sound heads of checkpoints that have them
 
@@ -35,7 +39,8 @@ UNUSED = ('audio_',)            # sound heads of checkpoints that have them
 class Checkpoint:
     """A checkpoint that was found; `open_checkpoint` has checked it, nothing is loaded yet.
 
-    `vision`: headers of the vision encoder, empty for a policy checkpoint.
+    `vision`, its config and `processor` are None for a checkpoint that answers no questions, such
+    as a policy's.
     """
 
     name: str
@@ -44,7 +49,9 @@ class Checkpoint:
     transformer: Shards | RandomWeights
     vae: Shards | RandomWeights
     tokenizer: PromptTokenizer
-    vision: Mapping[str, Header]
+    vision: Shards | RandomWeights | None = None
+    vision_config: VisionConfig | None = None
+    processor: Processor | None = None
 
 
 def open_checkpoint(reference: str, device: torch.device | str = 'cpu') -> Checkpoint:
@@ -70,17 +77,26 @@ def resolve(reference: str) -> Path:
             f'checkpoint {reference!r}: no such folder; wanted a folder in the diffusers layout, '
             f'a hub id such as nvidia/Cosmos3-Edge, or {RANDOM}tiny, {RANDOM}edge')
     try:
-        return Path(snapshot_download(repository, revision=revision or None))
+        return Path(_snapshot(repository, revision or None))
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise CheckpointError(
-            f'checkpoint {reference!r}: not a folder, not in the hub cache '
-            f'({os.environ.get("HF_HUB_CACHE") or "default place"}) and not to be downloaded '
-            f'({type(error).__name__}); download it first, or give a folder') from error
+            f'checkpoint {reference!r}: not a folder, not in the hub cache ({HF_HUB_CACHE}) and '
+            f'not to be downloaded ({type(error).__name__}); download it first, or give a folder'
+        ) from error
+
+
+def _snapshot(repository: str, revision: str | None) -> str:
+    try:
+        return snapshot_download(repository, revision=revision)
+    except (HfHubHTTPError, OSError) as error:
+        with contextlib.suppress(LocalEntryNotFoundError):      # a commit is cached for good
+            return snapshot_download(repository, revision=revision, local_files_only=True)
+        raise error
 
 
 def _open_folder(folder: Path, name: str) -> Checkpoint:
     _check_recipe(folder)
-    vision = folder / 'vision_encoder'
+    reasoner = _open_reasoner(folder) if (folder / 'vision_encoder').is_dir() else {}
     return Checkpoint(
         name=name,
         config=TransformerConfig.from_json(read_json(folder / 'transformer/config.json'),
@@ -88,8 +104,14 @@ def _open_folder(folder: Path, name: str) -> Checkpoint:
         vae_config=read_json(folder / 'vae/config.json'),
         transformer=Shards(folder / 'transformer'),
         vae=Shards(folder / 'vae'),
-        tokenizer=PromptTokenizer.from_folder(folder / 'text_tokenizer'),
-        vision=Shards(vision).headers if vision.is_dir() else {})
+        tokenizer=PromptTokenizer.from_folder(folder / 'text_tokenizer'), **reasoner)
+
+
+def _open_reasoner(folder: Path) -> dict[str, Any]:
+    source = folder / 'config.json'
+    return {'vision_config': VisionConfig.from_json(read_json(source), str(source)),
+            'vision': Shards(folder / 'vision_encoder'),
+            'processor': Processor.from_folder(folder)}
 
 
 def _check_recipe(folder: Path) -> None:
@@ -117,6 +139,10 @@ def _check(checkpoint: Checkpoint) -> None:
                      checkpoint.config.latent_channel)
     check_headers(checkpoint.vae.headers, vae_shapes(checkpoint.vae_config),
                   f'{checkpoint.name}: vae')
+    if checkpoint.vision is not None:
+        check_headers(checkpoint.vision.headers,
+                      vision_shapes(checkpoint.vision_config, checkpoint.config.hidden_size),
+                      f'{checkpoint.name}: vision_encoder')
 
 
 def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
@@ -130,11 +156,18 @@ def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
     with torch.device('meta'):
         transformer = Transformer(checkpoint.config)
         vae = AutoencoderKLWan.from_config(dict(checkpoint.vae_config))
+        vision = checkpoint.vision and Vision(checkpoint.vision_config,
+                                              checkpoint.config.hidden_size)
     yield from _fill(transformer, checkpoint.transformer, device, dtype,
                      [other.transformer for other in others], stored_name)
     yield from _fill(vae, checkpoint.vae, device, dtype,
                      [other.vae.module for other in others])
-    return Cosmos3(checkpoint.name, transformer, VAE(vae), checkpoint.tokenizer, device, dtype)
+    if vision is not None:
+        yield from _fill(vision, checkpoint.vision, device, dtype,
+                         [other.vision for other in others if other.vision is not None],
+                         lambda name: VISION_PREFIX + name)
+    return Cosmos3(checkpoint.name, transformer, VAE(vae), checkpoint.tokenizer, device, dtype,
+                   vision, checkpoint.processor)
 
 
 def load(reference: str, device: torch.device | str = 'cpu', dtype: torch.dtype = torch.float32,

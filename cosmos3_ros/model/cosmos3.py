@@ -10,16 +10,18 @@ import torch
 
 from .config import TransformerConfig
 from .positions import Layout
+from .processor import Processor
 from .tokenizer import PromptTokenizer
 from .transformer import Branch, KeyValues, Prefix, Transformer
 from .vae import VAE
+from .vision import Vision
 
 PREFIXES_KEPT = 16      # prompts whose keys and values stay on the device (Edge: 57 KB a token)
 
 
 @dataclass
 class Cosmos3:
-    """The network, its VAE and its tokenizer.
+    """The network, its VAE and its tokenizer; what answers questions too, where there is one.
 
     `dtype` is the compute type; positions, the time embedder and sampling stay fp32.
     """
@@ -30,6 +32,8 @@ class Cosmos3:
     tokenizer: PromptTokenizer
     device: torch.device
     dtype: torch.dtype
+    vision: Vision | None = None
+    processor: Processor | None = None
     _prefixes: OrderedDict[tuple[int, ...], Prefix] = field(default_factory=OrderedDict)
 
     @property

@@ -18,11 +18,11 @@ COMPUTE_TYPES = {'bf16': torch.bfloat16, 'fp32': torch.float32}
 
 @dataclass
 class Part:
-    """One part of a checkpoint: `read` gives a tensor of it by name, None if never needed."""
+    """One part of a checkpoint: `read` gives a tensor of it by name."""
 
     name: str
     headers: Mapping[str, Header]
-    read: Callable[[str], torch.Tensor] | None
+    read: Callable[[str], torch.Tensor]
     shared: set[str] = field(default_factory=set)
 
     def parameters(self, names: set[str] | None = None) -> int:
@@ -56,8 +56,8 @@ def _parts(checkpoint: Checkpoint) -> list[Part]:
     towers['heads and time embedder'] = {n: headers[n] for n in sorted(rest)}
     parts = [Part(name, tower, checkpoint.transformer.read) for name, tower in towers.items()]
     parts.append(Part('VAE', checkpoint.vae.headers, checkpoint.vae.read))
-    if checkpoint.vision:
-        parts.append(Part('vision encoder', checkpoint.vision, None))
+    if checkpoint.vision is not None:
+        parts.append(Part('vision encoder', checkpoint.vision.headers, checkpoint.vision.read))
     return parts
 
 
@@ -66,7 +66,7 @@ def _find_shared(parts: list[Part], base: list[Part]) -> None:
     others = {part.name: part for part in base}
     for part in parts:
         other = others.get(part.name)
-        if part.read is None or other is None:
+        if other is None:
             continue
         part.shared = {name for name, header in part.headers.items()
                        if other.headers.get(name) == header

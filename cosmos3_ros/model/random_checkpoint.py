@@ -14,8 +14,10 @@ import torch
 
 from .config import CheckpointError, TransformerConfig
 from .names import FP32, transformer_shapes, understands, vae_shapes
-from .random_tokenizer import random_tokenizer
+from .processor import Processor
+from .random_tokenizer import EOS, random_processor, random_tokenizer
 from .tokenizer import PromptTokenizer
+from .vision import VisionConfig, vision_shapes
 from .weights import Header, RandomWeights
 
 RANDOM = 'random:'
@@ -65,6 +67,15 @@ _TINY_NANO = (_COMMON | _NANO_KIND | _TINY_SIZES
               | {'num_attention_heads': 4, 'num_key_value_heads': 2}, _vae(4, 4, 16))
 _EDGE = (_COMMON | _EDGE_KIND | _EDGE_SIZES, _vae(160, 256, 48))
 _NANO = (_COMMON | _NANO_KIND | _NANO_SIZES, _vae(160, 256, 48))
+_VISION = {'num_channels': 3, 'patch_size': 16, 'hidden_act': 'gelu_pytorch_tanh',
+           'layer_norm_eps': 1e-6, 'num_patches': 256, 'spatial_merge_size': 2}
+_TINY_VISION = {'projector_hidden_size': 64, 'vision_config': _VISION | {
+    'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2,
+    'num_attention_heads': 2}}
+_EDGE_VISION = {'projector_hidden_size': 11520, 'vision_config': _VISION | {
+    'hidden_size': 1152, 'intermediate_size': 4304, 'num_hidden_layers': 27,
+    'num_attention_heads': 16}}
+REASONERS = {'tiny': _TINY_VISION, 'edge': _EDGE_VISION}    # vision part of the root config.json
 VARIANTS = {'tiny': _TINY, 'tiny-droid': _TINY, 'tiny-nano': _TINY_NANO,
             'edge': _EDGE, 'edge-droid': _EDGE, 'nano': _NANO}
 
@@ -99,5 +110,17 @@ def random_checkpoint(reference: str, device: torch.device | str) -> dict[str, A
         'transformer': RandomWeights(headers, salts, device),
         'vae': RandomWeights({name: Header(shape, dtype)
                               for name, shape in vae_shapes(vae).items()}, device=device),
-        'tokenizer': PromptTokenizer(random_tokenizer()), 'vision': {},
+        'tokenizer': PromptTokenizer(random_tokenizer()),
+        **_random_reasoner(variant, config, dtype, device),
     }
+
+
+def _random_reasoner(variant: str, config: TransformerConfig, dtype: torch.dtype,
+                     device: torch.device | str) -> dict[str, Any]:
+    if variant not in REASONERS:
+        return {}
+    vision = VisionConfig.from_json(REASONERS[variant], RANDOM + variant)
+    headers = {name: Header(shape, dtype)
+               for name, shape in vision_shapes(vision, config.hidden_size).items()}
+    return {'vision_config': vision, 'vision': RandomWeights(headers, device=device),
+            'processor': Processor(random_processor(), EOS)}

@@ -1,6 +1,6 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small tokenizer with the special tokens and the chat template of the published one.
+"""A small tokenizer and processor with the special tokens and chat template of the published.
 
 Byte-level BPE trained on a few sentences: every text can be written, and the sentences that a
 robot's prompts share come out about as long as in the published vocabulary.
@@ -8,9 +8,15 @@ robot's prompts share come out about as long as in the published vocabulary.
 from __future__ import annotations
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
+from transformers import (
+    Cosmos3EdgeImageProcessor,
+    Cosmos3EdgeProcessor,
+    Cosmos3EdgeVideoProcessor,
+    PreTrainedTokenizerFast,
+)
 
 VOCABULARY = 512
+EOS = (11, 2)       # of the generation config
 SPECIAL = {
     0: '<unk>', 1: '<s>', 2: '</s>', 10: '<|im_start|>', 11: '<|im_end|>', 12: '<think>',
     13: '</think>', 18: '<|video_pad|>', 19: '<|image_pad|>', 20: '<|vision_start|>',
@@ -59,3 +65,13 @@ def random_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token=SPECIAL[0], bos_token=SPECIAL[1],
         eos_token=SPECIAL[11], pad_token=SPECIAL[0], chat_template=CHAT_TEMPLATE)
+
+
+def random_processor() -> Cosmos3EdgeProcessor:
+    """Tokenizer, picture and video processors as a checkpoint holds them."""
+    tokenizer = random_tokenizer()
+    tokenizer.init_kwargs['return_mm_token_type_ids'] = True
+    return Cosmos3EdgeProcessor(
+        image_processor=Cosmos3EdgeImageProcessor(),
+        video_processor=Cosmos3EdgeVideoProcessor(return_metadata=True),
+        tokenizer=tokenizer, chat_template=CHAT_TEMPLATE)

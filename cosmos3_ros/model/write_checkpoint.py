@@ -14,28 +14,15 @@ from typing import Any
 
 from diffusers import UniPCMultistepScheduler
 from safetensors.torch import save_file
-import torch
-from transformers import (
-    Cosmos3EdgeConfig,
-    Cosmos3EdgeForConditionalGeneration,
-    Cosmos3EdgeImageProcessor,
-    Cosmos3EdgeProcessor,
-    Cosmos3EdgeVideoProcessor,
-    GenerationConfig,
-)
+from transformers import Cosmos3EdgeConfig, GenerationConfig
 
 from .config import CheckpointError
 from .names import understands
-from .random_checkpoint import RANDOM, random_checkpoint, variant_configs
-from .random_tokenizer import CHAT_TEMPLATE, random_tokenizer
-from .weights import Header, RandomWeights
+from .random_checkpoint import RANDOM, REASONERS, random_checkpoint, variant_configs
+from .random_tokenizer import EOS, random_processor, random_tokenizer
+from .weights import RandomWeights
 
 SHARDS = 2      # as the published transformer: more than one, with an index
-_VISION = {
-    'hidden_size': 32, 'intermediate_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 2,
-    'patch_size': 16, 'num_patches': 256, 'spatial_merge_size': 2,
-}
-_PROJECTOR = 64
 _WEIGHTS = 'diffusion_pytorch_model'
 
 
@@ -55,8 +42,8 @@ def write_tiny(folder: Path, variant: str = 'tiny') -> None:
                      parts['transformer'], SHARDS)
     _write_component(folder / 'vae', 'AutoencoderKLWan', vae, parts['vae'], 1)
     _write_pipeline(folder)
-    if variant == 'tiny':
-        _write_reasoner(folder, transformer, parts['transformer'])
+    if variant in REASONERS:
+        _write_reasoner(folder, transformer, parts['transformer'], parts['vision'])
 
 
 def _write_component(folder: Path, class_name: str, config: Mapping[str, Any],
@@ -100,21 +87,15 @@ def _write_pipeline(folder: Path) -> None:
         'enable_safety_checker': False})
 
 
-def _write_reasoner(folder: Path, transformer: Mapping[str, Any],
-                    weights: RandomWeights) -> None:
+def _write_reasoner(folder: Path, transformer: Mapping[str, Any], weights: RandomWeights,
+                    vision: RandomWeights) -> None:
     """What transformers reads: one index over the shared UND tensors and the vision tensors."""
-    config = _reasoner_config(transformer)
-    with torch.device('meta'):
-        tensors = Cosmos3EdgeForConditionalGeneration(config).state_dict()
-    vision = RandomWeights({name: Header(tuple(tensor.shape), torch.float32)
-                            for name, tensor in tensors.items()
-                            if name.startswith(('model.visual.', 'model.projector.'))})
     _save(folder / 'vision_encoder/model.safetensors', vision, sorted(vision.headers))
     stored = json.loads((folder / f'transformer/{_WEIGHTS}.safetensors.index.json').read_text())
     shared = {name: f'transformer/{file}' for name, file in stored['weight_map'].items()
               if understands(name)}
-    config.save_pretrained(folder)
-    GenerationConfig(eos_token_id=[11, 2], bos_token_id=1, pad_token_id=0).save_pretrained(folder)
+    _reasoner_config(transformer).save_pretrained(folder)
+    GenerationConfig(eos_token_id=list(EOS), bos_token_id=1, pad_token_id=0).save_pretrained(folder)
     _write_json(folder / 'model.safetensors.index.json', {
         'metadata': {'total_size': sum(weights.headers[n].nbytes for n in shared)
                      + sum(h.nbytes for h in vision.headers.values())},
@@ -128,20 +109,16 @@ def _reasoner_config(transformer: Mapping[str, Any]) -> Cosmos3EdgeConfig:
             'head_dim', 'intermediate_size', 'vocab_size', 'hidden_act', 'rms_norm_eps')
     return Cosmos3EdgeConfig(
         architectures=['Cosmos3EdgeForConditionalGeneration'], dtype='float32',
-        projector_hidden_size=_PROJECTOR, vision_config=_VISION,
+        **REASONERS['tiny'],
         text_config={name: transformer[name] for name in same} | {'rope_parameters': {
             'rope_type': 'default', 'rope_theta': transformer['rope_theta'],
             'mrope_section': transformer['rope_axes_dim']}})
 
 
 def _write_processor(folder: Path) -> None:
-    tokenizer = random_tokenizer()
-    tokenizer.init_kwargs['return_mm_token_type_ids'] = True
-    image = Cosmos3EdgeImageProcessor()
-    video = Cosmos3EdgeVideoProcessor(return_metadata=True)
-    image.save_pretrained(folder)
-    Cosmos3EdgeProcessor(image_processor=image, video_processor=video, tokenizer=tokenizer,
-                         chat_template=CHAT_TEMPLATE).save_pretrained(folder)
+    processor = random_processor()
+    processor.image_processor.save_pretrained(folder)
+    processor.save_pretrained(folder)
 
 
 def _write_json(path: Path, values: Mapping[str, Any]) -> None:

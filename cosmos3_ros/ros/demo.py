@@ -148,11 +148,10 @@ class Watcher(Node):
 @contextlib.contextmanager
 def _processes(checkpoint: str) -> Iterator[dict[str, subprocess.Popen]]:
     """The rig and the nodes, as a launch file starts them; ended with SIGINT."""
-    config = share_directory() / 'config'
+    settings = ['--ros-args', '--params-file', share_directory() / 'config/demo.yaml']
     commands = {
-        'rig': ['cosmos3_ros.ros.rig_node', '--ros-args', '--params-file', config / 'rig.yaml'],
-        'nodes': ['cosmos3_ros.ros.process', '--ros-args', '--params-file', config / 'demo.yaml',
-                  '-p', f'checkpoint:={checkpoint}'],
+        'rig': ['cosmos3_ros.ros.rig.node', *settings],
+        'nodes': ['cosmos3_ros.ros.process', *settings, '-p', f'checkpoint:={checkpoint}'],
     }
     processes = {name: subprocess.Popen([sys.executable, '-m', *map(str, command)])
                  for name, command in commands.items()}

@@ -23,6 +23,8 @@ from rclpy.signals import SignalHandlerOptions
 
 from cosmos3_ros.ros.environment import prepare_environment
 
+SWITCH_INTERVAL = 2e-4  # s; the engine takes the GIL back after each of its thousands of calls
+NODES = ('policy', 'world_model')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
 STOP_TIMEOUT = 1.0      # s for the engine's step in progress
 FAREWELL = 0.1          # s for goals' results and the last command to leave
@@ -45,6 +47,7 @@ def serve(args: list[str] | None = None) -> int:
 
     `args`: the command line, `sys.argv` by default.
     """
+    sys.setswitchinterval(SWITCH_INTERVAL)
     _on_signal(lambda *_: os._exit(0))  # nothing runs yet, and PyTorch takes seconds to import
     prepare_environment()
     try:
@@ -68,16 +71,16 @@ def _serve() -> int:
     from cosmos3_ros.engine.device import pick_device
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
-    from cosmos3_ros.ros.policy_node import PolicyNode
+    from cosmos3_ros.ros.policy.node import PolicyNode
+    from cosmos3_ros.ros.world_model.node import WorldModelNode
 
     stop = threading.Event()
     _on_signal(lambda *_: stop.set())
     host = Host()
     engine = Engine(pick_device(host.device))
     library = ModelLibrary(engine)
-    nodes = [
-        PolicyNode(engine, library),
-    ]
+    kinds = {'policy': PolicyNode, 'world_model': WorldModelNode}
+    nodes = [kinds[name](engine, library) for name in host.nodes]
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):
         executor.add_node(node)
@@ -101,6 +104,10 @@ class Host(Node):
         super().__init__('cosmos3')
         self.code = 0
         self.device = self._declare('device', 'auto', 'Where models run: auto, cuda or cpu.')
+        self.nodes = self._declare('nodes', list(NODES), f'Nodes to run, of {", ".join(NODES)}.')
+        if unknown := set(self.nodes) - set(NODES):
+            raise ValueError(f'parameter nodes: found {", ".join(unknown)}, wanted any of '
+                             f'{", ".join(NODES)}')
         self.autostart = self._declare('autostart', True, 'Configure and activate all nodes.')
 
     def _declare(self, name: str, default, description: str):

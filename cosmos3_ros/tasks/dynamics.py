@@ -52,6 +52,10 @@ class DynamicsSession:
         self._noise = torch.Generator().manual_seed(seed)
         self._picture = picture
 
+    @property
+    def fps(self) -> float:
+        return self._recipe.fps
+
     def run(self, rows: np.ndarray, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
         """Imagine one chunk: clean rows, float32 [R, width]; yields as rollouts do.
 

@@ -129,7 +129,9 @@ def _sample(model: Cosmos3, request: PolicyRequest,
         velocities = [_velocity(model, branch, video, rows, timestep, recipe)
                       for branch in branches]
         state = solver.step(guide(velocities, recipe.guidance), _pack(video, rows))
+        frame, row = video[:, :1], rows[:1]
         video, rows = _unpack(state, video, rows)
+        video[:, :1], rows[:1] = frame, row     # the solver keeps them up to rounding alone
         forwards += len(branches)
         yield
     return PolicyResult(rows[1:, :recipe.action_width].cpu().numpy(), request.seed, forwards)

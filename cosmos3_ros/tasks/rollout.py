@@ -126,6 +126,19 @@ class RolloutSession:
                       * per_token)
         return total + StreamingDecoder.device_bytes(model.vae, height, width)
 
+    @property
+    def fps(self) -> float:
+        return self.recipe.fps
+
+    @property
+    def window_frames(self) -> int:
+        """Frames that the next window adds."""
+        latents = self.recipe.window
+        if not self.windows:
+            return TEMPORAL_COMPRESSION * (latents - 1) + 1
+        repeated = self.recipe.overlap if self.recipe.mode == 'chained' else 0
+        return TEMPORAL_COMPRESSION * (latents - repeated)
+
     def steer(self, prompt: str) -> int:
         """Change the prompt from the next window on; returns that window's index."""
         self.prompt = prompt

@@ -68,8 +68,8 @@ def test_transformers_loads_the_folder(tiny_folder):
 
 
 def test_policy_variant_has_no_vision_encoder(tiny_folder, tiny_droid_folder):
-    assert len(open_checkpoint(str(tiny_folder)).vision) == 16 * 2 + 11
-    assert not open_checkpoint(str(tiny_droid_folder)).vision
+    assert len(open_checkpoint(str(tiny_folder)).vision.headers) == 16 * 2 + 11
+    assert open_checkpoint(str(tiny_droid_folder)).vision is None
     assert not (tiny_droid_folder / 'vision_encoder').exists()
 
 

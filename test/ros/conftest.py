@@ -179,7 +179,7 @@ class Setup:
 
     def policy_node(self, start=True, namespace='', **parameters):
         """A policy node; wide limits, because a test machine may be slow."""
-        from cosmos3_ros.ros.policy_node import PolicyNode
+        from cosmos3_ros.ros.policy.node import PolicyNode
         values = {'checkpoint': 'fake', 'max_camera_age': 1.0, 'max_joint_age': 0.5,
                   'max_reply_age': 5.0, 'max_chunk_age': 6.0, 'give_up_age': 7.0} | parameters
         node = PolicyNode(

@@ -89,7 +89,7 @@ def test_parameter_of_the_wrong_type_is_named_with_its_type_and_file(run, tmp_pa
 def test_topic_that_is_no_name_is_named(run):
     code, output = run(arguments(joint_states_topic='joint states'))
     assert code == 1
-    assert 'joint states' in output and 'Traceback' not in output
+    assert "joint_states_topic: found 'joint states'" in output and 'Traceback' not in output
 
 
 def test_parameters_that_do_not_fit_together_are_named(run):

@@ -16,7 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from cosmos3_ros.action import RunPolicy
-from cosmos3_ros.ros.policy_messages import to_duration
+from cosmos3_ros.ros.messages import to_duration
 from cosmos3_ros.ros.streams import nanoseconds
 
 Outcome = RunPolicy.Result

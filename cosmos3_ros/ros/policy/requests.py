@@ -14,10 +14,10 @@ from cosmos3_ros.control.gate import GateError, check_finite
 from cosmos3_ros.droid.actions import joint_targets
 from cosmos3_ros.droid.observation import Observation
 from cosmos3_ros.engine.engine import Engine
-from cosmos3_ros.ros.parameters import Settings
-from cosmos3_ros.ros.policy_counts import Counts
-from cosmos3_ros.ros.policy_inputs import observe
-from cosmos3_ros.ros.policy_pipeline import Job, Pipeline, Request
+from cosmos3_ros.ros.policy.counts import Counts
+from cosmos3_ros.ros.policy.inputs import observe
+from cosmos3_ros.ros.policy.pipeline import Job, Pipeline, Request
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import WRIST, Refusal, Snapshot, Streams
 
 PATIENCE = 0.02         # s that a wrist picture waits for those of the other cameras
@@ -65,6 +65,19 @@ class Requests:
         self.counts = Counts()
         self._refused = None
         self.set_seed(-1)
+
+    def instruct(self, text: str, seed: int = -1, flush_at: int | None = None) -> None:
+        """Ask for something else, with seeds from `seed` on if it is not negative.
+
+        `flush_at` (ns): drop what is in flight and use no observation from before then.
+        """
+        with self._starting:
+            self.instruction = text
+            if seed >= 0:
+                self.set_seed(seed)
+            if flush_at is not None:
+                self._used = max(self._used, flush_at)
+                self.pipeline.flush()
 
     def forget(self) -> None:
         """Forget which observations were used: time has jumped."""

@@ -5,23 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from builtin_interfaces.msg import Duration, Time
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from cosmos3_ros.droid.recipe import STEP
 from cosmos3_ros.msg import ActionChunk
-from cosmos3_ros.ros.policy_pipeline import Request
-
-
-def to_time(nanoseconds: int) -> Time:
-    """Return a Time message."""
-    return Time(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
-
-
-def to_duration(nanoseconds: int) -> Duration:
-    """Return a Duration message."""
-    return Duration(sec=nanoseconds // 10**9, nanosec=nanoseconds % 10**9)
+from cosmos3_ros.ros.messages import to_duration, to_time
+from cosmos3_ros.ros.policy.pipeline import Request
 
 
 def action_chunk(request: Request, targets: np.ndarray, names: Sequence[str], checkpoint: str,

@@ -6,12 +6,19 @@ from __future__ import annotations
 import time
 
 from cosmos3_ros.ros.diagnostics import Level, Status
-from cosmos3_ros.ros.policy_motion import Motion
-from cosmos3_ros.ros.policy_requests import Requests
+from cosmos3_ros.ros.policy.motion import Motion
+from cosmos3_ros.ros.policy.requests import Requests
 from cosmos3_ros.ros.streams import JointStream, Refusal, Stream, Streams
 
 LOST = 0.05                             # share of frames whose loss is worth a warning
 RECENT = 5.0                            # s for which a fault stays in the report
+
+
+def running(node: str, streams: Streams, requests: Requests, state: Motion,
+            now: int) -> list[Status]:
+    """All parts of a configured node; `now`: ns, node clock."""
+    return [cameras(node, streams, now), joints(node, streams, now), inference(node, requests),
+            motion(node, state)]
 
 
 def cameras(node: str, streams: Streams, now: int) -> Status:
@@ -80,12 +87,12 @@ def inference(node: str, requests: Requests) -> Status:
     return status
 
 
-def motion(node: str, state: Motion, allow_motion: bool) -> Status:
+def motion(node: str, state: Motion) -> Status:
     """Both keys, and the largest correction and seam since activation."""
     status = Status(node, 'motion')
     if state.fault:
         status.report(Level.ERROR, f'disarmed: {state.fault}; call ~/arm again')
-    status.value('allow_motion', allow_motion)
+    status.value('allow_motion', state.allowed)
     status.value('armed', state.armed)
     status.value('trajectories', state.figures.trajectories)
     for name, (joint, value) in (('largest excess (rad)', state.figures.excess),

@@ -24,29 +24,29 @@ from rclpy.qos import QoSProfile
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory
 
-from cosmos3_ros.control.gate import GateError
-from cosmos3_ros.control.trajectory import SpliceError
 from cosmos3_ros.droid.observation import ARM_JOINTS, CAMERAS, Observation
 from cosmos3_ros.droid.recipe import request
 from cosmos3_ros.engine.device import pick_dtype
 from cosmos3_ros.engine.engine import Engine, EngineClosed
 from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
-from cosmos3_ros.ros import parameters, policy_report
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
+from cosmos3_ros.ros.inputs import Inputs
 from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
-from cosmos3_ros.ros.policy_inputs import make_streams, subscribe
-from cosmos3_ros.ros.policy_messages import action_chunk, to_time
-from cosmos3_ros.ros.policy_motion import Figures, Motion, Unusable
-from cosmos3_ros.ros.policy_pipeline import Job, Request
-from cosmos3_ros.ros.policy_requests import Requests
-from cosmos3_ros.ros.run_policy import Instructions, Outcome
+from cosmos3_ros.ros.messages import to_time
+from cosmos3_ros.ros.parameters import declare
+from cosmos3_ros.ros.policy import report, settings
+from cosmos3_ros.ros.policy.inputs import make_streams, subscribe
+from cosmos3_ros.ros.policy.messages import action_chunk
+from cosmos3_ros.ros.policy.motion import Figures, Motion, Unusable
+from cosmos3_ros.ros.policy.pipeline import Job, Request
+from cosmos3_ros.ros.policy.requests import Requests
+from cosmos3_ros.ros.policy.run_policy import Instructions, Outcome
 from cosmos3_ros.tasks.policy import policy
 
 TICK = 0.05             # s between looks at the clock, the goal and the age of the plan
 BACKWARD = 100_000_000  # ns; a clock set back by less is being disciplined, not restarted
 NOTICE = 10.0           # s between log lines about drops of one kind
-SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 
 
 def droid_job(model: Any, observation: Observation, seed: int) -> Job:
@@ -68,8 +68,8 @@ class PolicyNode(LifecycleNodeMixin, Node):
         # Reentrant: the state stays readable while a configure is at work.
         LifecycleNodeMixin.__init__(self, callback_group=ReentrantCallbackGroup())
         refuse_wrong_transitions(self)
-        parameters.declare(self, parameters.POLICY)
-        self._settings = parameters.read(self)
+        declare(self, settings.POLICY)
+        self._settings = settings.read(self)
         self._engine, self._library, self._make_job = engine, library, make_job
         self._model: Any = None
         self._checkpoint = ''           # name of the model that was loaded last
@@ -77,7 +77,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._active = False
         self._said: dict[str, float] = {}
         self._last_time, self._clock_lock = 0, threading.Lock()
-        self._subscriptions_made: list = []
+        self._inputs: Inputs | None = None
         self._streams = make_streams(self, self._settings)
         self._advertise()
         self._motion = Motion(self._settings, self._streams, self._arm_commands.publish,
@@ -89,7 +89,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._instructions = Instructions(self, lambda: self._active, self._on_instruction,
                                           commands)
         self.create_service(SetBool, '~/arm', self._arm, callback_group=commands)
-        parameters.watch(self, self._on_parameters)
+        settings.watch(self, self._on_parameters)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         for period, work in ((TICK, self._tick), (1.0, self._publish_diagnostics)):
             self.create_timer(period, work, MutuallyExclusiveCallbackGroup(), steady)
@@ -103,14 +103,14 @@ class PolicyNode(LifecycleNodeMixin, Node):
     def make_safe(self) -> None:
         """Stop asking, stop the arm, drop what is in flight. May be called in any state."""
         self._active = False
-        self._requests.instruction = ''
         self._motion.disarm(self._now())
-        self._requests.pipeline.flush()
+        self._requests.instruct('', flush_at=self._now())
         self._instructions.end(Outcome.FAILED, 'the node was stopped')
 
     def destroy_node(self) -> None:
         """End the pipeline's threads and destroy the node."""
         self._requests.pipeline.close()
+        self._close_inputs()
         super().destroy_node()
 
     # Lifecycle
@@ -123,10 +123,10 @@ class PolicyNode(LifecycleNodeMixin, Node):
             self._model = None
             self._model_state = (Level.ERROR, _describe(error))
             self.get_logger().error(f'configure failed: {_describe(error)}')
-            return FAILURE
-        self._subscriptions_made = subscribe(
-            self, self._settings, self._streams, MutuallyExclusiveCallbackGroup(),
-            self._read_clock, self._requests.try_start)
+            return TransitionCallbackReturn.FAILURE
+        self._inputs = Inputs(self)
+        subscribe(self._inputs.node, self._settings, self._streams, self._read_clock,
+                  self._requests.try_start)
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -135,7 +135,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._motion.figures = Figures()
         result = super().on_activate(state)
         self._active = True
-        self._requests.instruction = self._instructions.text
+        self._requests.instruct(self._instructions.text)
         return result
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -145,19 +145,16 @@ class PolicyNode(LifecycleNodeMixin, Node):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Let go of the model and the inputs."""
+        self.make_safe()
         self._unload()
         return super().on_cleanup(state)
 
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation and clean-up."""
-        self.make_safe()
-        self._unload()
-        return super().on_shutdown(state)
+    on_shutdown = on_cleanup
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """A transition raised: stop, and be unconfigured."""
         self.get_logger().error(f'transition from {state.label} failed')
-        return self.on_shutdown(state)
+        return self.on_cleanup(state)
 
     def _load(self, reference: str) -> None:
         self._say_model(f'loading {reference}')
@@ -176,12 +173,15 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self.get_logger().info(text)
 
     def _unload(self) -> None:
-        for subscription in self._subscriptions_made:
-            self.destroy_subscription(subscription)
-        self._subscriptions_made = []
+        self._close_inputs()
         self._streams.clear()
         self._model = None
         self._model_state = (Level.OK, 'not loaded')
+
+    def _close_inputs(self) -> None:
+        inputs, self._inputs = self._inputs, None
+        if inputs is not None:
+            inputs.close()
 
     # Time
 
@@ -230,9 +230,8 @@ class PolicyNode(LifecycleNodeMixin, Node):
         counts.observation_age.add((now - stamp) * 1e-6)
         try:
             self._motion.follow(stamp, request.snapshot.reading.joints, targets, self._now())
-        except (GateError, SpliceError, Unusable) as error:
-            code = {GateError: 'gate', SpliceError: 'splice'}.get(type(error)) or error.code
-            self._count_drop(code, f'not executed: {error}')
+        except Unusable as error:
+            self._count_drop(error.code, f'not executed: {error}')
         self._instructions.on_chunk(
             request.sequence, now - stamp, self._requests.pipeline.in_flight)
 
@@ -249,29 +248,27 @@ class PolicyNode(LifecycleNodeMixin, Node):
 
     def _on_instruction(self, text: str, seed: int, outcome: int | None) -> None:
         self.get_logger().info(f'instruction: {text!r}')
-        self._requests.instruction = text if self._active else ''
-        if outcome is not None or self._settings['on_new_instruction'] == 'flush':
-            self._requests.pipeline.flush()
-            if outcome != Outcome.SUCCEEDED:    # then the last chunk is executed to its end
-                self._motion.halt(self._now())
-        if seed >= 0:
-            self._requests.set_seed(seed)
+        flush = outcome is not None or self._settings['on_new_instruction'] == 'flush'
+        now = self._now()
+        self._requests.instruct(text if self._active else '', seed, now if flush else None)
+        if flush and outcome != Outcome.SUCCEEDED:  # then the last chunk is executed to its end
+            self._motion.halt(now)
 
     def _arm(self, command: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if not command.data:
             was_armed = self._motion.disarm(self._now())
             response.success, response.message = True, 'disarmed' if was_armed else 'not armed'
         else:
-            reason = ('' if self._active else 'the node is not active: activate it first')
-            reason = reason or self._motion.arm(self._now())
+            reason = (self._motion.arm(self._now()) if self._active
+                      else 'the node is not active: activate it first')
             response.success, response.message = not reason, reason or 'armed'
         self.get_logger().info(f'arm {command.data}: {response.message}')
         return response
 
-    def _on_parameters(self, settings: parameters.Settings) -> None:
-        self._settings = self._requests.settings = settings
-        self._streams.limits = settings.stream_limits()
-        self._motion.change(settings, self._now())
+    def _on_parameters(self, changed: settings.Settings) -> None:
+        self._settings = self._requests.settings = changed
+        self._streams.limits = changed.stream_limits()
+        self._motion.change(changed, self._now())
 
     # Outputs
 
@@ -291,15 +288,10 @@ class PolicyNode(LifecycleNodeMixin, Node):
         model.value('checkpoint', self._model.name if self._model else '')
         model.value('lifecycle state', self._state_machine.current_state[1])
         statuses = [model]
-        if self._subscriptions_made:
-            statuses += self._running_statuses(name, now)
+        if self._inputs is not None:
+            statuses += report.running(name, self._streams, self._requests, self._motion,
+                                              now)
         self._diagnostics.publish(diagnostic_array(to_time(now), statuses))
-
-    def _running_statuses(self, name: str, now: int) -> list[Status]:
-        return [policy_report.cameras(name, self._streams, now),
-                policy_report.joints(name, self._streams, now),
-                policy_report.inference(name, self._requests),
-                policy_report.motion(name, self._motion, self._settings['allow_motion'])]
 
     def _say(self, kind: str, text: str, once: bool = False) -> None:
         """Warn, at most every NOTICE s for one kind."""

@@ -1,6 +1,8 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """The action run_policy: how goals are taken, reported on and ended."""
+import time
+
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from cosmos3_ros.action import RunPolicy
@@ -131,7 +133,8 @@ def test_dropped_observations_are_reported(setup, send):
 @pytest.mark.parametrize('way, halts', [('cancel', True), ('success', False)])
 def test_a_cancelled_goal_stops_the_arm_and_a_finished_one_lets_it_arrive(setup, send, way, halts):
     setup.policy_node(allow_motion=True, on_new_instruction='finish')
-    assert wait_for(lambda: setup.cell.set_arm(True).success)
+    wait_for(lambda: setup.cell.set_arm(True).success)
+    time.sleep(0.2)                             # observations from before do not move
     handle, _ = send(max_chunks=3 if way == 'success' else 0)
     wait_for(lambda: len(setup.cell.trajectories) >= 3)
     if way == 'cancel':

@@ -10,14 +10,15 @@ import threading
 import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
+from cosmos3_ros.control.gate import GateError
 from cosmos3_ros.control.gripper import GripperSplicer
 from cosmos3_ros.control.spline import Spline
-from cosmos3_ros.control.trajectory import Splice, Trajectory
+from cosmos3_ros.control.trajectory import Splice, SpliceError, Trajectory
 from cosmos3_ros.droid.actions import WIDTH
 from cosmos3_ros.droid.observation import ARM_JOINTS
 from cosmos3_ros.droid.recipe import STEP
-from cosmos3_ros.ros.parameters import Settings
-from cosmos3_ros.ros.policy_messages import joint_trajectory
+from cosmos3_ros.ros.policy.messages import joint_trajectory
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import Refusal, Streams
 
 GRIPPER = WIDTH - 1                     # column of a chunk
@@ -64,6 +65,11 @@ class Motion:
         self._plan: Spline | None = None        # what was published since arming or the last stop
         self._waiting_since: int | None = None
 
+    @property
+    def allowed(self) -> bool:
+        """The first key."""
+        return self._settings['allow_motion']
+
     def change(self, settings: Settings, now: int) -> None:
         """Take changed settings over; the plan stays, unless the first key was taken out."""
         with self._lock:
@@ -109,23 +115,31 @@ class Motion:
     def follow(self, stamp: int, state: np.ndarray, targets: np.ndarray, now: int) -> bool:
         """Execute a chunk: `targets` [h, 8] as of `stamp`, asked for in `state` [7] rad.
 
-        False if not armed. Raises GateError, SpliceError or Unusable; the plan then stays.
+        False if not armed. Raises Unusable; the plan then stays.
         """
         with self._lock:
             if not self.armed:
                 return False
-            present = self._streams.present(now)
-            if isinstance(present, Refusal):
-                raise Unusable(present.code, present.text)
-            time, seen = now * 1e-9, stamp * 1e-9
-            due = min(self._splicer.first_row(seen, STEP, time), len(targets) - 1)
-            checked = self._gate.check(targets[:, :ARM_JOINTS], state, present.joints, due)
-            splice = self._splicer.splice(seen, STEP, checked.positions, time, present.joints)
-            gripper = self._gripper.splice(
-                seen, splice.trajectory.times, targets[splice.rows, GRIPPER], time)
-            self._send(stamp, splice.trajectory, gripper)
-            self._record(seen, splice, checked.excess)
+            try:
+                self._follow(stamp, state, targets, now)
+            except GateError as error:
+                raise Unusable('gate', str(error)) from error
+            except SpliceError as error:
+                raise Unusable('splice', str(error)) from error
             return True
+
+    def _follow(self, stamp: int, state: np.ndarray, targets: np.ndarray, now: int) -> None:
+        present = self._streams.present(now)
+        if isinstance(present, Refusal):
+            raise Unusable(present.code, present.text)
+        time, seen = now * 1e-9, stamp * 1e-9
+        due = min(self._splicer.first_row(seen, STEP, time), len(targets) - 1)
+        checked = self._gate.check(targets[:, :ARM_JOINTS], state, present.joints, due)
+        splice = self._splicer.splice(seen, STEP, checked.positions, time, present.joints)
+        gripper = self._gripper.splice(
+            seen, splice.trajectory.times, targets[splice.rows, GRIPPER], time)
+        self._send(stamp, splice.trajectory, gripper)
+        self._record(seen, splice, checked.excess)
 
     def given_up(self, now: int, asking: bool) -> str:
         """Why control must be given up, or nothing. `asking`: chunks are wanted."""

@@ -29,8 +29,9 @@ def test_chunk_carries_the_stamps_of_what_it_saw(setup):
     assert chunk.instruction == 'pick up the cup' and chunk.checkpoint == 'fake'
     assert chunk.sequence == 0 and chunk.seed == 7
     assert list(chunk.input_names) == ['wrist', 'exterior_left', 'exterior_right', 'joint_states']
-    assert {nanoseconds(stamp) for stamp in chunk.input_stamps} == {
-        nanoseconds(chunk.header.stamp)}        # the cell stamps all streams alike
+    stamps = [nanoseconds(stamp) for stamp in chunk.input_stamps]
+    assert stamps[0] == nanoseconds(chunk.header.stamp)
+    assert max(stamps) - min(stamps) < 1e8 and 0 < nanoseconds(chunk.latency) < 5e9
     assert chunk.horizon == 32 and len(chunk.positions) == 32 * 8
     assert chunk.names[0] == 'panda_joint1' and chunk.names[7] == 'finger_joint'
     assert nanoseconds(chunk.step) == pytest.approx(1e9 / 15, abs=1)

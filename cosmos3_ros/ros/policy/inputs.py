@@ -7,32 +7,42 @@ from collections.abc import Callable
 from copy import copy
 from functools import partial
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy, qos_policy_name_from_kind, qos_profile_sensor_data
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
 from cosmos3_ros.droid.observation import CAMERAS, Observation
 from cosmos3_ros.ros.images import ImageError, to_rgb
-from cosmos3_ros.ros.parameters import Settings
+from cosmos3_ros.ros.policy.settings import Settings
 from cosmos3_ros.ros.streams import JointStream, Snapshot, Stream, Streams
 
 
 def make_streams(node: Node, settings: Settings) -> Streams:
-    """Empty streams for a node's topics, as they are called after remapping."""
+    """Empty streams for a node's topics, as they are called after remapping.
+
+    Raises ValueError for what cannot be a topic name.
+    """
     topics = {}
     for name in CAMERAS:
         suffix = '/compressed' if settings[f'cameras.{name}.transport'] == 'compressed' else ''
-        topics[name] = node.resolve_topic_name(settings[f'cameras.{name}.topic'] + suffix)
-    joints = JointStream(node.resolve_topic_name(settings['joint_states_topic']),
+        topics[name] = _resolve(node, settings, f'cameras.{name}.topic', suffix)
+    joints = JointStream(_resolve(node, settings, 'joint_states_topic'),
                          settings['arm_joints'], settings['gripper_joint'])
     return Streams(topics, joints, settings.stream_limits())
 
 
-def subscribe(node: Node, settings: Settings, streams: Streams, group: CallbackGroup,
-              clock: Callable[[], int | None], arrived: Callable[[], None]) -> list[Subscription]:
+def _resolve(node: Node, settings: Settings, parameter: str, suffix: str = '') -> str:
+    topic = settings[parameter] + suffix
+    try:
+        return node.resolve_topic_name(topic)
+    except Exception as error:          # rclpy's kinds differ with what is wrong
+        raise ValueError(f'parameter {parameter}: found {topic!r}, wanted a topic name: '
+                         f'{error}') from error
+
+
+def subscribe(node: Node, settings: Settings, streams: Streams,
+              clock: Callable[[], int | None], arrived: Callable[[], None]) -> None:
     """Subscribe to all streams; `arrived` is called after a picture was stored.
 
     `clock` gives the node's time in ns, or None while there is none and messages are left.
@@ -55,17 +65,17 @@ def subscribe(node: Node, settings: Settings, streams: Streams, group: CallbackG
             'heard: set camera_reliability to best_effort, or the driver to reliable')
         node.get_logger().error(f'{stream.name}: {stream.incompatible}')
 
-    def listen(stream: Stream, message_type: type, qos) -> Subscription:
+    def listen(stream: Stream, message_type: type, qos) -> None:
         events = SubscriptionEventCallbacks(incompatible_qos=partial(incompatible, stream))
-        return node.create_subscription(message_type, stream.topic, partial(store, stream), qos,
-                                        callback_group=group, event_callbacks=events)
+        node.create_subscription(message_type, stream.topic, partial(store, stream), qos,
+                                 event_callbacks=events)
 
     camera_qos = copy(qos_profile_sensor_data)
     camera_qos.reliability = ReliabilityPolicy[settings['camera_reliability'].upper()]
     kinds = {'raw': Image, 'compressed': CompressedImage}
-    subscriptions = [listen(stream, kinds[settings[f'cameras.{name}.transport']], camera_qos)
-                     for name, stream in streams.cameras.items()]
-    return [*subscriptions, listen(streams.joints, JointState, qos_profile_sensor_data)]
+    for name, stream in streams.cameras.items():
+        listen(stream, kinds[settings[f'cameras.{name}.transport']], camera_qos)
+    listen(streams.joints, JointState, qos_profile_sensor_data)
 
 
 def observe(snapshot: Snapshot, instruction: str, settings: Settings) -> Observation:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cosmos3_ros.ros.parameters import POLICY, Settings
+from cosmos3_ros.ros.policy.settings import POLICY, Settings
+from cosmos3_ros.ros.world_model.settings import WORLD_MODEL
 
-CONFIG = Path(__file__).resolve().parents[2] / 'config' / 'cosmos3.yaml'
+CONFIG = Path(__file__).resolve().parents[3] / 'config' / 'cosmos3.yaml'
+HOST = {'device': 'auto', 'autostart': True, 'nodes': ['policy', 'world_model']}
 DEFAULTS = {name: parameter.default for name, parameter in POLICY.items()}
 
 
@@ -24,13 +26,19 @@ def test_file_lists_every_parameter_with_its_default_in_any_namespace():
     tree = yaml.safe_load(CONFIG.read_text())
     assert list(tree) == ['/**']
     values = dict(flat(tree['/**']['ros__parameters']))
-    assert values.pop('device') == 'auto' and values.pop('autostart') is True
-    assert values == DEFAULTS
-    assert all(type(values[name]) is type(default) for name, default in DEFAULTS.items())
+    wanted = HOST | {name: one.default for name, one in (WORLD_MODEL | POLICY).items()}
+    assert values == wanted
+    assert all(type(values[name]) is type(default) for name, default in wanted.items())
+
+
+def test_nodes_agree_on_the_parameters_that_they_share():
+    shared = WORLD_MODEL.keys() & POLICY.keys()
+    assert 'checkpoint' in shared and 'max_camera_age' in shared
+    assert all(WORLD_MODEL[name].default == POLICY[name].default for name in shared)
 
 
 def test_every_parameter_is_described():
-    for name, parameter in POLICY.items():
+    for name, parameter in (POLICY | WORLD_MODEL).items():
         assert parameter.description.endswith('.'), name
         assert parameter.limits is None or parameter.descriptor().read_only == parameter.fixed
 

@@ -30,7 +30,7 @@ from trajectory_msgs.msg import JointTrajectory
 from cosmos3_ros.rig.controller import TrajectoryError, TrajectoryFollower
 from cosmos3_ros.rig.pictures import Pictures, camera_matrix
 from cosmos3_ros.rig.simulation import ARM_JOINTS, CAMERAS, GRIPPER_JOINT, HOME, Cell
-from cosmos3_ros.ros import rig_messages as messages
+from cosmos3_ros.ros.rig import messages
 
 TRANSPORTS = ('raw', 'compressed', 'both')
 # A host that falls behind by more than this goes on from the present instead of catching up.

@@ -22,12 +22,12 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from cosmos3_ros.ros.rig_node import Rig
+from cosmos3_ros.ros.rig.node import Rig
 
 CAMERAS = ('wrist', 'exterior_left', 'exterior_right')
 ARM = [f'panda_joint{i}' for i in range(1, 8)]
 HOME = [0, -np.pi / 5, 0, -4 * np.pi / 5, 0, 3 * np.pi / 5, 0]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Bench:
@@ -241,7 +241,7 @@ def run(*arguments):
     environment = {**os.environ, 'ROS_DOMAIN_ID': str(random.randrange(1, 100)),
                    'PYTHONPATH': os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])}
     return subprocess.Popen(
-        [sys.executable, '-m', 'cosmos3_ros.ros.rig_node', '--ros-args', *arguments], cwd=ROOT,
+        [sys.executable, '-m', 'cosmos3_ros.ros.rig.node', '--ros-args', *arguments], cwd=ROOT,
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

@@ -1,0 +1,142 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Text of many streams through the understanding tower, over one cache of keys and values.
+
+The cache has a slot for each stream. A prompt is read in chunks, one stream at a time; then all
+streams take a token each in one pass. What a pass needs of a stream (its last token, where it
+stands, how to sample) lies on the device, so a step costs no copy to it. A reasoner reads plain
+rotated keys, not those normed for the generation tower.
+"""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.attention.bias import causal_lower_right
+import torch.nn.functional as F
+
+from .layers import rotate
+from .positions import rotary_table
+from .sampling import Sampling, sample
+from .transformer import Transformer
+
+LENGTH_STEP = 256       # attended lengths are multiples of it: few shapes
+
+
+class Decoder:
+    """`slots` streams of at most `length` tokens each, prompt and answer.
+
+    A slot takes 2 x layers x kv heads x head_dim values a token (Edge in bf16: 115 KB).
+    """
+
+    def __init__(self, transformer: Transformer, slots: int, length: int):
+        config, weight = transformer.config, transformer.embed_tokens.weight
+        self._network = transformer
+        self.slots, self.length, self._device = slots, length, weight.device
+        # one column more: where passes write for rows that take no part
+        shape = (config.num_hidden_layers, slots, config.num_key_value_heads, length + 1,
+                 config.head_dim)
+        self._keys, self._values = (torch.zeros(shape, device=weight.device, dtype=weight.dtype)
+                                    for _ in range(2))
+        columns = {name: torch.zeros(slots, dtype=torch.long, device=weight.device)
+                   for name in ('token', 'filled', 'position', 'active')}
+        self._token, self._filled, self._position, self._active = columns.values()
+        self._sampling = Sampling.greedy(slots, weight.device)
+        self._rows = torch.arange(slots, device=weight.device)
+        text = torch.ones(3, 1, device=weight.device)
+        self._cos, self._sin = (table.to(weight.dtype) for table in rotary_table(
+            text * torch.arange(length + 1, device=weight.device), config))
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        """Copy the first tokens of one slot into another."""
+        for cache in (self._keys, self._values):
+            cache[:, target, :, :count] = cache[:, source, :, :count]
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """[N] token ids -> [N, hidden]."""
+        return self._network.embed_tokens(ids)
+
+    def prefill(self, slot: int, start: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Read a chunk of a prompt into a slot; everything before `start` must be in it.
+
+        x: [N, hidden] embedded tokens or picture tokens; cos, sin: [N, D]. Returns the last
+        token's logits, fp32 [1, vocabulary].
+        """
+        end = start + len(x)
+        for index, layer in enumerate(self._network.und.layers):
+            q, k, v = layer.attention.project(layer.input_norm(x))
+            keys, values = self._keys[index, slot], self._values[index, slot]
+            keys[:, start:end] = rotate(k, cos, sin).transpose(0, 1)
+            values[:, start:end] = v.transpose(0, 1)
+            attended = _attend_last(rotate(q, cos, sin), keys[:, :end], values[:, :end])
+            x = layer.finish(x, attended)
+        return self._logits(x[-1:])
+
+    def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin, each [N, D] in the network's type, of [3, N] positions."""
+        cos, sin = rotary_table(positions, self._network.config)
+        return (cos.to(self._device, self._keys.dtype), sin.to(self._device, self._keys.dtype))
+
+    def join(self, slot: int, filled: int, position: int, sampling: Sampling, logits: Tensor,
+             random: bool) -> Tensor:
+        """Let a stream take part in steps from now on; returns its first token, [1].
+
+        `filled`: tokens in its slot; `position`: of the next one; `sampling`: of one row;
+        `logits`: those after its prompt; `random`: it samples.
+        """
+        self._sampling.put(slot, sampling)
+        self._filled[slot], self._position[slot], self._active[slot] = filled, position, 1
+        first = sample(logits, sampling, random)
+        self._token[slot:slot + 1] = first
+        self._sampling.step[slot] += 1
+        return first
+
+    def leave(self, slot: int) -> None:
+        """Take a stream out of the steps; its tokens stay in the slot."""
+        self._active[slot] = 0
+
+    def step(self, rows: int, length: int, random: bool) -> Tensor:
+        """One token for every stream among the first `rows` slots; [rows], on the device.
+
+        `length`: bound on the tokens in any of these slots, after the step. `random`: some
+        stream samples. Tokens of rows that take no part mean nothing.
+        """
+        active = self._active[:rows]
+        filled, place = self._filled[:rows], self._position[:rows]
+        x = self._tower(self._token[:rows], torch.where(active > 0, filled, self.length),
+                        place, filled, min(-(-length // LENGTH_STEP) * LENGTH_STEP, self.length))
+        tokens = sample(self._logits(x), self._sampling.rows(rows), random)
+        self._token[:rows] = tokens
+        for counter in (filled, place, self._sampling.step[:rows]):
+            counter += active
+        return tokens
+
+    def _tower(self, tokens: Tensor, write: Tensor, place: Tensor, filled: Tensor,
+               length: int) -> Tensor:
+        """One token a row through all layers: [rows] -> [rows, hidden].
+
+        `write`: column of the cache; `place`: position; columns up to `filled` are attended.
+        """
+        rows = self._rows[:len(tokens)]
+        x, cos, sin = self.embed(tokens), self._cos[place], self._sin[place]
+        mask = (torch.arange(length, device=x.device) <= filled[:, None])[:, None, None]
+        for layer, keys, values in zip(self._network.und.layers, self._keys, self._values,
+                                       strict=True):
+            q, k, v = layer.attention.project(layer.input_norm(x))
+            keys[rows, :, write], values[rows, :, write] = rotate(k, cos, sin), v
+            q = rotate(q, cos, sin).unflatten(1, (k.shape[1], -1))      # [rows, kv, group, D]
+            attended = F.scaled_dot_product_attention(
+                q, keys[:len(rows), :, :length], values[:len(rows), :, :length], mask)
+            x = layer.finish(x, attended.flatten(1))
+        return x
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return self._network.lm_head(self._network.und.norm(x)).float()
+
+
+def _attend_last(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention of a sequence's last tokens: q [N, H, D], k and v [K, M, D], M >= N."""
+    whole = len(q) == k.shape[1]
+    mask = None if whole else causal_lower_right(len(q), k.shape[1])
+    out = F.scaled_dot_product_attention(q.transpose(0, 1)[None], k[None], v[None], mask,
+                                         is_causal=whole, enable_gqa=True)
+    return out[0].transpose(0, 1).flatten(1)

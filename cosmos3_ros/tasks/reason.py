@@ -1,0 +1,268 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to many questions at once, in one job.
+
+Each advance of the job is one chunk of a prompt, some pictures encoded, or one token for every
+stream. Chunks and tokens alternate, and prompts take turns, so that a long prompt holds others
+up for one chunk at a time. Tokens are read back one step late: the device works on the next
+step while the host turns the last one into text.
+"""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+import threading
+import time
+
+import torch
+from torch import Tensor
+
+from ..model.config import CheckpointError
+from ..model.cosmos3 import Cosmos3
+from ..model.decoder import Decoder
+from ..model.processor import Span
+from ..model.sampling import Sampling
+from .open_question import Handle, OpenQuestion
+from .picture_tokens import PictureTokens
+from .question import FinishReason, Question, QuestionError
+from .slots import Slots
+
+Job = Generator[None, None, None]
+
+
+@dataclass
+class _Unread:
+    """Tokens on their way to the host: of `streams`, at `rows` of `tokens`."""
+
+    streams: list[OpenQuestion]
+    rows: list[int]
+    tokens: Tensor
+    ready: torch.cuda.Event | None
+
+
+class Reasoner:
+    """Answers questions about text and pictures.
+
+    `start` takes the job and returns its future, as `Engine.submit` does; it is called when a
+    question comes and no job runs. The job ends when nothing is open. `slots` questions are
+    answered at once, others wait in order; prompt and answer have at most `length` tokens.
+    Raises CheckpointError for a model without a vision encoder.
+    """
+
+    def __init__(self, model: Cosmos3, start: Callable[[Job], Future[None]], *, slots: int = 8,
+                 length: int = 4096, chunk: int = 512):
+        if model.vision is None or model.processor is None:
+            raise CheckpointError(
+                f'checkpoint {model.name}: has no vision_encoder/, so it answers no questions; '
+                'wanted a base checkpoint such as nvidia/Cosmos3-Edge')
+        self._model, self._start = model, start
+        self._count, self._length, self._chunk = slots, length, chunk
+        self._lock = threading.Lock()
+        self._open: list[OpenQuestion] = []         # guarded by the lock, as the two below
+        self._waiting: deque[OpenQuestion] = deque()
+        self._job: Future[None] | None = None
+        self._forget()
+
+    def submit(self, question: Question) -> Handle:
+        """Ask; may be called from any thread, which prepares text and pictures.
+
+        Raises QuestionError for a question that makes no sense or is too long, before any
+        network is run, and what `start` raises.
+        """
+        asked = time.monotonic()
+        question.check()
+        processor = self._model.processor
+        try:
+            prompt = processor.encode(question.text, question.pictures, question.videos,
+                                      question.system, question.thinking)
+        except ValueError as error:             # a picture of an extreme shape, for one
+            raise QuestionError(f'question: the processor refused it: {error}') from error
+        tokens = len(prompt.ids) + question.max_tokens
+        if tokens > self._length:
+            raise QuestionError(
+                f'question: {len(prompt.ids)} tokens to read and up to {question.max_tokens} '
+                f'(max_tokens) to write are {tokens}, wanted at most {self._length}: ask with '
+                'fewer or smaller pictures, or lower max_tokens')
+        stream = OpenQuestion(question, prompt, processor, asked)
+        started = None
+        with self._lock:
+            if self._job is None:
+                self._job = started = self._start(self._answer())
+            self._open.append(stream)
+            self._waiting.append(stream)
+        if started is not None:
+            started.add_done_callback(self._ended)
+        return stream.handle
+
+    def cancel(self) -> None:
+        """Cancel every open question."""
+        with self._lock:
+            for stream in self._open:
+                stream.handle.cancel()
+
+    def _answer(self) -> Job:
+        """The job."""
+        if self._decoder is None:
+            self._decoder = Decoder(self._model.transformer, self._count, self._length)
+        while self._admit():
+            if self._reading:
+                self._read(self._reading[0])
+                yield
+                self._drop_cancelled()
+            if self._writing:
+                self._step()
+            self._collect(keep=1 if self._writing else 0)
+            yield
+
+    def _forget(self) -> None:
+        """Start with an empty cache."""
+        self._decoder: Decoder | None = None
+        self._pictures = PictureTokens(self._model.vision, self._model.device)
+        self._slots = Slots(self._count)
+        self._reading: deque[OpenQuestion] = deque()
+        self._writing: list[OpenQuestion] = []
+        self._unread: deque[_Unread] = deque()
+
+    def _admit(self) -> bool:
+        """Give free slots to those that wait longest; False, and the job ends, if none is open."""
+        self._drop_cancelled()
+        with self._lock:
+            while self._waiting and (grant := self._slots.take(self._waiting[0].prompt.keys)):
+                stream = self._waiting.popleft()
+                stream.slot, stream.cached = grant.slot, grant.cached
+                stream.read = grant.cached
+                for copy in grant.copies:
+                    self._decoder.copy(copy.source, copy.target, copy.count)
+                self._reading.append(stream)
+            if not self._open:
+                self._job = None
+            return bool(self._open)
+
+    def _drop_cancelled(self) -> None:
+        with self._lock:
+            dropped = [stream for stream in self._open if stream.handle.cancelled]
+        for stream in dropped:
+            self._end(stream, FinishReason.CANCELLED)
+
+    def _end(self, stream: OpenQuestion, outcome: FinishReason | Exception) -> None:
+        """Free what a stream has, and tell its asker."""
+        if stream in self._writing:
+            self._writing.remove(stream)
+            self._decoder.leave(stream.slot)
+        elif stream in self._reading:
+            self._reading.remove(stream)
+        with self._lock:
+            self._open.remove(stream)
+            if stream in self._waiting:
+                self._waiting.remove(stream)
+            else:
+                self._slots.hold(stream.slot, stream.contents)
+                self._slots.release(stream.slot)
+        if isinstance(outcome, Exception):
+            stream.fail(outcome)
+        else:
+            stream.finish(outcome)
+
+    def _read(self, stream: OpenQuestion) -> None:
+        """One chunk of a prompt, or pictures that it needs; an error ends this question alone."""
+        self._reading.rotate(-1)
+        try:
+            missing = self._missing_pictures(stream)
+            if missing:
+                stream.pictures.update(self._pictures.encode(missing))
+            else:
+                self._read_chunk(stream)
+        except Exception as error:      # noqa: B902 - out of memory, for one
+            self._end(stream, error)
+
+    def _missing_pictures(self, stream: OpenQuestion) -> list[Span]:
+        missing: list[Span] = []
+        for span in stream.spans(stream.read, len(stream.prompt.ids)):
+            if span.key not in stream.pictures:
+                known = self._pictures.get(span)
+                if known is None:
+                    missing.append(span)
+                else:
+                    stream.pictures[span.key] = known
+        return missing
+
+    def _read_chunk(self, stream: OpenQuestion) -> None:
+        prompt, start, device = stream.prompt, stream.read, self._model.device
+        end = min(start + self._chunk, len(prompt.ids))
+        x = self._decoder.embed(torch.from_numpy(prompt.ids[start:end]).to(device))
+        for span in stream.spans(start, end):
+            low, high = max(span.start, start), min(span.end, end)
+            x[low - start:high - start] = stream.pictures[span.key][low - span.start:
+                                                                    high - span.start]
+        cos, sin = self._decoder.rotary(prompt.positions[:, start:end].to(device))
+        logits = self._decoder.prefill(stream.slot, start, x, cos, sin)
+        stream.read = end
+        self._slots.hold(stream.slot, prompt.keys[:end])
+        if end == len(prompt.ids):
+            self._join(stream, logits)
+
+    def _join(self, stream: OpenQuestion, logits: Tensor) -> None:
+        """The prompt is read: from here on the stream takes part in every step."""
+        question = stream.question
+        sampling = Sampling.of(question.temperature, question.top_p, question.top_k,
+                               question.seed, self._model.device)
+        first = self._decoder.join(stream.slot, stream.read, stream.prompt.next_position, sampling,
+                                   logits, stream.random)
+        stream.pictures.clear()
+        self._reading.remove(stream)
+        self._writing.append(stream)
+        self._send([stream], [0], first)
+
+    def _step(self) -> None:
+        """One token for every stream that writes."""
+        streams = list(self._writing)
+        for stream in streams:
+            stream.steps += 1
+        rows = 1 << max(stream.slot for stream in streams).bit_length()
+        tokens = self._decoder.step(
+            min(rows, self._count), max(stream.read + stream.steps for stream in streams),
+            any(stream.random for stream in streams))
+        self._send(streams, [stream.slot for stream in streams], tokens)
+
+    def _send(self, streams: list[OpenQuestion], rows: list[int], tokens: Tensor) -> None:
+        """Start the one copy of a step to the host."""
+        ready = None
+        tokens = tokens.to('cpu', non_blocking=True)
+        if self._model.device.type == 'cuda':
+            ready = torch.cuda.Event()
+            ready.record()
+        self._unread.append(_Unread(streams, rows, tokens, ready))
+
+    def _collect(self, keep: int) -> None:
+        """Turn tokens that have arrived into text, but for the newest `keep` steps."""
+        while len(self._unread) > keep:
+            unread = self._unread.popleft()
+            if unread.ready is not None:
+                unread.ready.synchronize()
+            values = unread.tokens.tolist()
+            for stream, row in zip(unread.streams, unread.rows, strict=True):
+                if not stream.ended:
+                    self._write(stream, values[row])
+
+    def _write(self, stream: OpenQuestion, token: int) -> None:
+        try:
+            outcome = stream.write(token)
+        except Exception as error:      # noqa: B902 - one question's text is no other's
+            outcome = error
+        if outcome is not None:
+            self._end(stream, outcome)
+
+    def _ended(self, job: Future[None]) -> None:
+        """Tell the askers, if the job was cancelled or failed; the next question starts anew."""
+        error = CancelledError() if job.cancelled() else job.exception()
+        with self._lock:
+            if error is None or job is not self._job:
+                return
+            streams, self._open = self._open, []
+            self._waiting.clear()
+            self._job = None
+            self._forget()
+        for stream in streams:
+            stream.fail(error)

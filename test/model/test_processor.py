@@ -1,0 +1,91 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Questions as transformers' processor and model read them."""
+import dataclasses
+
+import pytest
+import torch
+
+from cosmos3_ros.model.checkpoint import load, open_checkpoint
+from cosmos3_ros.model.config import CheckpointError
+from cosmos3_ros.model.processor import Processor
+from cosmos3_ros.tasks.question import Question
+from reasoner import QUESTIONS, picture, reference_inputs, video
+
+
+def encode(model, question):
+    return model.processor.encode(question.text, question.pictures, question.videos,
+                                  question.system, question.thinking)
+
+
+QUESTIONS = QUESTIONS | {
+    'sampled video': Question('What happens?', videos=(video(20, 30, 10.0),)),
+    'pictures and videos': Question('Same?', (picture(1), picture(2, 200, 300)),
+                                    (video(30, 2), video(40, 6, 1.0)), system='Be brief. 日本語'),
+}
+
+
+@pytest.mark.parametrize('name', QUESTIONS)
+def test_tokens_and_patches_are_those_of_transformers(tiny, reference_processor, name):
+    prompt = encode(tiny, QUESTIONS[name])
+    wanted = reference_inputs(reference_processor, QUESTIONS[name])
+    assert prompt.ids.tolist() == wanted['input_ids'][0].tolist()
+    patches = [wanted[key] for key in ('pixel_values', 'pixel_values_videos') if key in wanted]
+    assert torch.equal(torch.cat([span.pixels for span in prompt.spans] or [torch.empty(0)]),
+                       torch.cat(patches or [torch.empty(0)]))
+
+
+@pytest.mark.parametrize('name', QUESTIONS)
+def test_positions_are_those_of_transformers(tiny, reference_reasoner, reference_processor, name):
+    prompt = encode(tiny, QUESTIONS[name])
+    wanted = reference_inputs(reference_processor, QUESTIONS[name])
+    positions, delta = reference_reasoner.model.get_rope_index(
+        wanted['input_ids'], wanted['mm_token_type_ids'], wanted.get('image_grid_thw'),
+        wanted.get('video_grid_thw'))
+    assert torch.equal(prompt.positions, positions[:, 0])
+    assert prompt.next_position == len(prompt.ids) + delta.item()
+
+
+def test_spans_are_the_picture_tokens(tiny):
+    prompt = encode(tiny, QUESTIONS['video'])
+    marked = [i for span in prompt.spans for i in range(span.start, span.end)]
+    assert marked == [i for i, token in enumerate(prompt.ids) if token == 18]
+    assert len(prompt.spans) == 5
+
+
+def test_keys_tell_pictures_apart_and_know_them_again(tiny):
+    ask = tiny.processor.encode
+    one, other = picture(1), picture(2)
+    first, again, swapped = (ask('What?', pictures).keys
+                             for pictures in ((one, other), (one.copy(), other), (other, one)))
+    assert (first == again).all() and not (first == swapped).all()
+    text = first >= 0
+    assert (first[text] == swapped[text]).all() and not (first == swapped)[~text].any()
+
+
+def test_thinking_is_open_only_where_the_template_opened_it(tiny):
+    for thinking in (True, False):
+        question = dataclasses.replace(QUESTIONS['text'], thinking=thinking)
+        assert encode(tiny, question).thinking is thinking
+
+
+def test_end_tokens_of_tokenizer_and_generation_config_are_joined(tiny):
+    assert tiny.processor.eos == {2, 11}
+
+
+def test_random_checkpoint_reads_a_question_as_its_folder_does(tiny):
+    random = open_checkpoint('random:tiny').processor
+    for question in QUESTIONS.values():
+        mine = random.encode(question.text, question.pictures, question.videos)
+        assert (mine.keys == tiny.processor.encode(question.text, question.pictures,
+                                                   question.videos).keys).all()
+    assert random.eos == tiny.processor.eos
+
+
+def test_policy_checkpoint_has_no_processor(tiny_droid_folder):
+    assert load(str(tiny_droid_folder)).processor is None
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match='tokenizer.json'):
+        Processor.from_folder(tmp_path)
