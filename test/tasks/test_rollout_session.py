@@ -242,3 +242,14 @@ def tensors(thing):
         yield from tensors(thing._features)
     elif isinstance(thing, RolloutSession):
         yield from tensors([thing._memories, thing._decoder])
+
+
+@pytest.mark.parametrize('mode', ['kv', 'chained'])
+def test_frames_of_the_next_window_are_known_before(tiny, mode):
+    session = start(tiny, MODES[mode])
+    for window in range(3):
+        frames = []
+        finish(session.run(session.window_frames, frames.append))
+        assert {frame.window for frame in frames} == {window}
+        assert session.windows == window + 1
+    assert session.frames == (4 * session.latents - 3)
