@@ -93,10 +93,11 @@ class RolloutSession:
         """`picture`: uint8 [H, W, 3] RGB, frame 0 of the video; None for text alone."""
         self.recipe = recipe
         self.seed = seed
-        self.prompt = prompt
+        self.prompt = prompt            # of the window that was begun last
         self.latents = 0                # committed
         self.windows = 0                # committed
         self.frames = 0                 # emitted
+        self._steered = 0, prompt       # the first window of a prompt, and the prompt
         self._steerable = 0             # first window that a new prompt reaches
         self._model = model
         self._negative_prompt = negative_prompt
@@ -140,9 +141,13 @@ class RolloutSession:
         return TEMPORAL_COMPRESSION * (latents - repeated)
 
     def steer(self, prompt: str) -> int:
-        """Change the prompt from the next window on; returns that window's index."""
-        self.prompt = prompt
-        return self._steerable
+        """Change the prompt from the next window on; returns that window's index.
+
+        A window that was begun keeps its prompt, also when it is cancelled and made again.
+        """
+        window = self._steerable
+        self._steered = window, prompt
+        return window
 
     def run(self, frames: int, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
         """Make `frames` more frames; yields after every denoise step and every decoded latent.
@@ -155,7 +160,10 @@ class RolloutSession:
                              f'that goes on (this one has {self.frames})')
         while self.frames < end:
             if not self._pending:
+                first, prompt = self._steered
                 self._steerable = self.windows + 1
+                if first <= self.windows:
+                    self.prompt = prompt
                 try:
                     yield from self._window(self._size(frames))
                 finally:

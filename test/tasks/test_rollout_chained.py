@@ -42,7 +42,7 @@ def pinned_rollout(model, transformer, recipe, prompts, first=None):
 def rollout(model, recipe, prompts, image=None):
     session = RolloutSession(model, prompts[0], NEGATIVE, recipe, SEED, image)
     for index, prompt in enumerate(prompts):
-        session.prompt = prompt
+        assert session.steer(prompt) == index
         frames = 4 * recipe.window - 3 if not index else 4 * (recipe.window - recipe.overlap)
         finish(session.run(frames, lambda frame: None))
 

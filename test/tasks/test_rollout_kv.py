@@ -41,7 +41,8 @@ def rollout(model, recipe, windows, image=None, steers=()):
     """Run so many windows; `steers`: prompts by the window they are for."""
     session = RolloutSession(model, PROMPT, NEGATIVE, recipe, SEED, image)
     for window in range(windows):
-        session.prompt = dict(steers).get(window, session.prompt)
+        if window in dict(steers):
+            assert session.steer(dict(steers)[window]) == window
         frames = 4 * recipe.window
         finish(session.run(frames - 3 if not window else frames, lambda frame: None))
 

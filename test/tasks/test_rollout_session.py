@@ -186,6 +186,23 @@ def test_steer_between_requests_is_for_the_next_window(tiny):
     assert session.steer(PROMPT) == 2
 
 
+@pytest.mark.parametrize('mode', ['kv', 'chained'])
+def test_window_that_is_cancelled_after_a_steer_keeps_its_prompt(tiny, mode):
+    """Going on equals not having stopped, the window of the new prompt included."""
+    runs = []
+    for stopped in (False, True):
+        session, frames = start(tiny, MODES[mode]), []
+        job = session.run(13, frames.append)
+        next(job)
+        assert session.steer(OTHER) == 1
+        if stopped:
+            job.close()
+            job = session.run(13, frames.append)
+        finish(job)
+        runs.append(frames)
+    assert equal(*runs)
+
+
 def test_steer_after_a_cancel_is_for_the_window_that_was_given_up(tiny):
     session, frames, wanted = start(tiny), [], []
     job = session.run(9, frames.append)
