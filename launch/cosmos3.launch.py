@@ -5,12 +5,11 @@
 import os
 from pathlib import Path
 
+from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
-
-from launch import LaunchDescription
 
 # Beside this folder both in the source tree and in share/cosmos3_ros.
 CONFIG = Path(__file__).resolve().parent.parent / 'config'

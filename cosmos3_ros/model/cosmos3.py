@@ -16,7 +16,7 @@ from .transformer import Branch, KeyValues, Prefix, Transformer
 from .vae import VAE
 from .vision import Vision
 
-PREFIXES_KEPT = 16      # prompts whose keys and values stay on the device (Edge: 57 KB a token)
+PREFIXES_KEPT = 16      # prompts whose keys and values stay on the device (Edge: 115 KB a token)
 
 
 @dataclass

@@ -38,6 +38,17 @@ class PolicyRecipe:
     action_width: int = 8
     action_offset: int = 0
 
+    def check(self, model: Cosmos3) -> None:
+        """Raise ValueError unless the checkpoint can be asked in this way."""
+        config = model.config
+        for name, wanted, found in (
+                ('action width', self.action_width, config.action_dim if config.action_gen else 0),
+                ('domain', self.domain + 1, config.num_embodiment_domains)):
+            if wanted > found:
+                raise ValueError(f'checkpoint {model.name}: the recipe needs {name} {wanted} and '
+                                 f'the checkpoint has {found}; wanted a policy checkpoint of the '
+                                 'same embodiment')
+
 
 @dataclass(frozen=True)
 class PolicyRequest:
@@ -81,13 +92,15 @@ def policy(model: Cosmos3, request: PolicyRequest) -> Generator[None, None, Poli
     """Sample the actions of a request; yields after the encoding and after every step.
 
     The picture, the prompt and the noise are prepared in the calling thread; the generator that
-    is returned does the rest on the device. Raises ValueError for a state of another width.
+    is returned does the rest on the device. Raises ValueError for a state of another width, or a
+    checkpoint that lacks what the recipe needs.
     """
     return _sample(model, request, _prepare(model, request))
 
 
 def _prepare(model: Cosmos3, request: PolicyRequest) -> _Inputs:
     recipe = request.recipe
+    recipe.check(model)
     if request.state.shape != (recipe.action_width,):
         raise ValueError(f'state: shape {request.state.shape}, wanted ({recipe.action_width},)')
     canvas = fit_canvas(request.picture, recipe.tier)

@@ -229,3 +229,16 @@ def test_state_row_never_changes_by_a_bit_in_other_schedules(model, monkeypatch,
 def test_state_of_another_width_is_refused(model):
     with pytest.raises(ValueError, match=r'(?s)7.*8|8.*7'):
         run(model, replace(QUICK, state=STATE[:7]))
+
+
+@pytest.mark.parametrize('change, words', [
+    ({'action_width': 65}, ('action width', 65, 64)),
+    ({'domain': 32}, ('domain', 33, 32)),
+])
+def test_checkpoint_that_lacks_what_the_recipe_needs_is_refused(tiny, change, words):
+    recipe = replace(PolicyRecipe(), **change)
+    state = np.zeros(recipe.action_width, np.float32)
+    request = PolicyRequest(np.zeros((540, 640, 3), np.uint8), '', state, 0, recipe)
+    with pytest.raises(ValueError) as refused:
+        policy(tiny, request)
+    assert all(str(word) in str(refused.value) for word in words)
