@@ -24,7 +24,7 @@ from rclpy.signals import SignalHandlerOptions
 from cosmos3_ros.ros.environment import prepare_environment
 
 SWITCH_INTERVAL = 2e-4  # s; the engine takes the GIL back after each of its thousands of calls
-NODES = ('policy', 'world_model')
+NODES = ('policy', 'world_model', 'reasoner')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
 STOP_TIMEOUT = 1.0      # s for the engine's step in progress
 FAREWELL = 0.1          # s for goals' results and the last command to leave
@@ -72,6 +72,7 @@ def _serve() -> int:
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
     from cosmos3_ros.ros.policy.node import PolicyNode
+    from cosmos3_ros.ros.reasoner.node import ReasonerNode
     from cosmos3_ros.ros.world_model.node import WorldModelNode
 
     stop = threading.Event()
@@ -79,7 +80,7 @@ def _serve() -> int:
     host = Host()
     engine = Engine(pick_device(host.device))
     library = ModelLibrary(engine)
-    kinds = {'policy': PolicyNode, 'world_model': WorldModelNode}
+    kinds = {'policy': PolicyNode, 'world_model': WorldModelNode, 'reasoner': ReasonerNode}
     nodes = [kinds[name](engine, library) for name in host.nodes]
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):

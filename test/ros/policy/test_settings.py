@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from cosmos3_ros.ros.policy.settings import POLICY, Settings
+from cosmos3_ros.ros.reasoner.settings import REASONER
 from cosmos3_ros.ros.world_model.settings import WORLD_MODEL
 
 CONFIG = Path(__file__).resolve().parents[3] / 'config' / 'cosmos3.yaml'
-HOST = {'device': 'auto', 'autostart': True, 'nodes': ['policy', 'world_model']}
+HOST = {'device': 'auto', 'autostart': True, 'nodes': ['policy', 'world_model', 'reasoner']}
 DEFAULTS = {name: parameter.default for name, parameter in POLICY.items()}
 
 
@@ -26,19 +27,21 @@ def test_file_lists_every_parameter_with_its_default_in_any_namespace():
     tree = yaml.safe_load(CONFIG.read_text())
     assert list(tree) == ['/**']
     values = dict(flat(tree['/**']['ros__parameters']))
-    wanted = HOST | {name: one.default for name, one in (WORLD_MODEL | POLICY).items()}
+    wanted = HOST | {name: one.default for name, one in (WORLD_MODEL | REASONER | POLICY).items()}
     assert values == wanted
     assert all(type(values[name]) is type(default) for name, default in wanted.items())
 
 
 def test_nodes_agree_on_the_parameters_that_they_share():
-    shared = WORLD_MODEL.keys() & POLICY.keys()
-    assert 'checkpoint' in shared and 'max_camera_age' in shared
-    assert all(WORLD_MODEL[name].default == POLICY[name].default for name in shared)
+    for other in (WORLD_MODEL, REASONER):
+        shared = other.keys() & POLICY.keys()
+        assert 'checkpoint' in shared and 'max_camera_age' in shared
+        assert all(other[name].default == POLICY[name].default for name in shared)
+    assert not (WORLD_MODEL.keys() & REASONER.keys()) - POLICY.keys()
 
 
 def test_every_parameter_is_described():
-    for name, parameter in (POLICY | WORLD_MODEL).items():
+    for name, parameter in (POLICY | WORLD_MODEL | REASONER).items():
         assert parameter.description.endswith('.'), name
         assert parameter.limits is None or parameter.descriptor().read_only == parameter.fixed
 
