@@ -139,7 +139,10 @@ class WorldModelNode(LifecycleNodeMixin, Node):
 
     def _say(self, level: Level, text: str) -> None:
         self._state = (level, text)
-        (self.get_logger().error if level == Level.ERROR else self.get_logger().info)(text)
+        if level == Level.ERROR:
+            self.get_logger().error(text)
+        else:                           # a line of its own: rclpy ties a level to the caller's
+            self.get_logger().info(text)
 
     def _value(self, name: str) -> Any:
         return self.get_parameter(name).value
