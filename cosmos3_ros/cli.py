@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
     run.set_defaults(function=_run)
     _add_imagine(verbs)
+    _add_ask(verbs)
     _add_checkpoint(verbs)
     _add_bench(verbs)
     return parser
@@ -72,10 +73,37 @@ def _add_imagine(verbs: argparse._SubParsersAction) -> None:
                          help='s to wait for the node (default: %(default)s)')
 
 
+def _add_ask(verbs: argparse._SubParsersAction) -> None:
+    ask = verbs.add_parser('ask', help='a question to a reasoner node that runs, answered on '
+                           'stdout as it is written; Ctrl-C cancels')
+    ask.set_defaults(function=_ask)
+    ask.add_argument('text', metavar='QUESTION')
+    ask.add_argument('--camera', dest='cameras', action='append', default=[], metavar='NAME',
+                     help='show its newest picture; may be repeated')
+    ask.add_argument('--picture', dest='pictures', action='append', default=[], type=Path,
+                     metavar='FILE', help='show a JPEG, PNG or WebP; may be repeated')
+    ask.add_argument('--thinking', action=argparse.BooleanOptionalAction, default=False,
+                     help='think first, which is written to stderr (default: no)')
+    ask.add_argument('--max-tokens', type=_count, default=0, metavar='N',
+                     help="(default: the node's parameter max_tokens)")
+    ask.add_argument('--temperature', type=float, default=0.0, metavar='T',
+                     help='0 takes the likeliest token (default)')
+    ask.add_argument('--namespace', default='', help='of the nodes')
+    ask.add_argument('--timeout', type=float, default=10.0,
+                     help='s to wait for the node (default: %(default)s)')
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f'found {text!r}, wanted a number from 0 on')
     return int(text)
+
+
+def _counts(text: str) -> list[int]:
+    counts = [_count(part) for part in text.split(',')]
+    if not all(counts):
+        raise argparse.ArgumentTypeError(f'found {text!r}, wanted numbers from 1 on')
+    return counts
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -110,7 +138,13 @@ def _add_bench(verbs: argparse._SubParsersAction) -> None:
     rollout.add_argument('--mode', choices=('kv', 'chained', 'clip'), default='kv')
     rollout.add_argument('--size', default='832x480', metavar='WxH')
     rollout.add_argument('--steps', type=int, default=20)
-    for work in (policy, rollout):
+    reason = works.add_parser('reason', help='answers about a picture each')
+    reason.add_argument('--checkpoint', default='random:edge')
+    reason.add_argument('--runs', type=int, default=3)
+    reason.add_argument('--streams', type=_counts, default=[1, 4, 8, 32], metavar='N,N',
+                        help='questions at once (default: 1,4,8,32)')
+    reason.add_argument('--tokens', type=int, default=256, help='of an answer (default: 256)')
+    for work in (policy, rollout, reason):
         work.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
         work.add_argument('--json', type=Path, default=None, metavar='FILE')
         work.set_defaults(function=_bench)
@@ -137,6 +171,13 @@ def _imagine(options: argparse.Namespace, _: list[str]) -> int:
                    options.timeout)
 
 
+def _ask(options: argparse.Namespace, _: list[str]) -> int:
+    from .ros.ask_client import ask
+    question = {name: getattr(options, name)
+                for name in ('text', 'cameras', 'thinking', 'max_tokens', 'temperature')}
+    return ask(question, options.pictures, options.namespace, options.timeout)
+
+
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:
     from .model.inspection import inspect
     print(inspect(options.checkpoint, options.base))
@@ -151,7 +192,7 @@ def _make_tiny(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _bench(options: argparse.Namespace, _: list[str]) -> int:
-    from .bench import policy, report, rollout
+    from .bench import policy, reason, report, rollout
     from .engine.device import pick_device, pick_dtype
     from .model.checkpoint import load
     from .tasks.rollout import RolloutRecipe
@@ -160,6 +201,8 @@ def _bench(options: argparse.Namespace, _: list[str]) -> int:
     model, precision = load(options.checkpoint, device, dtype), str(dtype).removeprefix('torch.')
     if options.work == 'policy':
         rows = policy.measure(model, precision, options.runs)
+    elif options.work == 'reason':
+        rows = reason.measure(model, precision, options.runs, options.streams, options.tokens)
     else:
         width, height = map(int, options.size.split('x'))
         recipe = RolloutRecipe(mode=options.mode, width=width, height=height, steps=options.steps)
