@@ -3,7 +3,8 @@
 """A worker thread that owns the device and advances jobs.
 
 A job is a generator: it yields wherever a more urgent job may take the device, and returns its
-result. Jobs with a deadline go first, the earliest first; the others take turns.
+result. Jobs with a deadline go first, the earliest first; the others take turns, and get a fixed
+share of the time even when there is always an urgent one.
 """
 from __future__ import annotations
 
@@ -24,6 +25,9 @@ from typing import Any, TypeVar
 import torch
 
 LOGGER = logging.getLogger(__name__)
+
+SHARE = 0.2             # of the time, for jobs without a deadline while others have one
+MOST_OWED = 0.5         # s either way; bounds what the past can cost the present
 
 T = TypeVar('T')
 Job = Generator[None, None, T]
@@ -62,6 +66,7 @@ class Engine:
         self._numbers = itertools.count()
         self._wake = threading.Condition()
         self._closing = False
+        self._owed = 0.0
         self._step_done: torch.cuda.Event | None = None
         self._thread = threading.Thread(target=self._run, name='engine', daemon=True)
         self._thread.start()
@@ -115,8 +120,11 @@ class Engine:
             torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
         with torch.inference_mode():
             while (entry := self._next()) is not None:
-                if self._advance(entry):
-                    with self._wake:
+                started = time.monotonic()
+                more = self._advance(entry)
+                with self._wake:
+                    self._account(entry, time.monotonic() - started)
+                    if more:
                         self._queue(entry)
                 del entry               # an idle engine keeps no job and no result alive
 
@@ -124,9 +132,16 @@ class Engine:
         with self._wake:
             while not (self._urgent or self._others or self._closing):
                 self._wake.wait()
-            if self._urgent:
+            if self._urgent and not (self._others and self._owed > 0):
                 return heapq.heappop(self._urgent)
             return self._others.popleft() if self._others else None
+
+    def _account(self, entry: _Entry, elapsed: float) -> None:
+        """Note what the other jobs are owed (s; less than 0: owe) while urgent ones wait too."""
+        if entry.deadline < math.inf and self._others:
+            self._owed = min(self._owed + elapsed * SHARE / (1 - SHARE), MOST_OWED)
+        elif entry.deadline == math.inf and self._urgent:
+            self._owed = max(self._owed - elapsed, -MOST_OWED)
 
     def _advance(self, entry: _Entry) -> bool:
         """Run one step; True while the job has more."""
