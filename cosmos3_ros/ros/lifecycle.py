@@ -3,8 +3,19 @@
 """What rclpy's managed nodes lack."""
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
+
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNodeMixin
+
+from cosmos3_ros.engine.engine import EngineClosed
+
+
+def describe(error: BaseException) -> str:
+    """Return why a transition failed, in one line."""
+    if isinstance(error, (CancelledError, EngineClosed)):
+        return 'cancelled, the process is stopping'
+    return str(error) if isinstance(error, ValueError) else f'{type(error).__name__}: {error}'
 
 
 def refuse_wrong_transitions(node: LifecycleNodeMixin) -> None:

@@ -122,12 +122,15 @@ class Host(Node):
 
 
 def _start(nodes: list[LifecycleNodeMixin], host: Host, stop: threading.Event) -> None:
-    """Configure and activate; a node that cannot ends the process."""
-    for node in nodes:
-        for step in (node.trigger_configure, node.trigger_activate):
+    """Configure all, then activate; a node that cannot ends the process.
+
+    In this order, because a policy that runs leaves little of the engine for loading.
+    """
+    for transition in ('configure', 'activate'):
+        for node in nodes:
             if stop.is_set():
                 return
-            if step() != TransitionCallbackReturn.SUCCESS:
+            if getattr(node, f'trigger_{transition}')() != TransitionCallbackReturn.SUCCESS:
                 if not stop.is_set():
                     host.fail(f'{node.get_name()} did not start, see above')
                 stop.set()

@@ -27,12 +27,12 @@ from trajectory_msgs.msg import JointTrajectory
 from cosmos3_ros.droid.observation import ARM_JOINTS, CAMERAS, Observation
 from cosmos3_ros.droid.recipe import request
 from cosmos3_ros.engine.device import pick_dtype
-from cosmos3_ros.engine.engine import Engine, EngineClosed
+from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.msg import ActionChunk
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
 from cosmos3_ros.ros.inputs import Inputs
-from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
+from cosmos3_ros.ros.lifecycle import describe, refuse_wrong_transitions
 from cosmos3_ros.ros.messages import to_time
 from cosmos3_ros.ros.parameters import declare
 from cosmos3_ros.ros.policy import report, settings
@@ -121,8 +121,8 @@ class PolicyNode(LifecycleNodeMixin, Node):
             self._load(self._settings.policy_checkpoint)
         except (Exception, CancelledError) as error:
             self._model = None
-            self._model_state = (Level.ERROR, _describe(error))
-            self.get_logger().error(f'configure failed: {_describe(error)}')
+            self._model_state = (Level.ERROR, describe(error))
+            self.get_logger().error(f'configure failed: {describe(error)}')
             return TransitionCallbackReturn.FAILURE
         self._inputs = Inputs(self)
         subscribe(self._inputs.node, self._settings, self._streams, self._read_clock,
@@ -299,9 +299,3 @@ class PolicyNode(LifecycleNodeMixin, Node):
         if kind not in self._said or (not once and now - self._said[kind] > NOTICE):
             self._said[kind] = now
             self.get_logger().warning(text)
-
-
-def _describe(error: BaseException) -> str:
-    if isinstance(error, (CancelledError, EngineClosed)):
-        return 'cancelled, the process is stopping'
-    return str(error) if isinstance(error, ValueError) else f'{type(error).__name__}: {error}'

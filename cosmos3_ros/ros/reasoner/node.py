@@ -22,7 +22,7 @@ from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.ros.cameras import Cameras
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
 from cosmos3_ros.ros.inputs import Inputs
-from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
+from cosmos3_ros.ros.lifecycle import describe, refuse_wrong_transitions
 from cosmos3_ros.ros.messages import to_time
 from cosmos3_ros.ros.parameters import declare
 from cosmos3_ros.ros.reasoner.questions import Seen, prepare
@@ -75,7 +75,7 @@ class ReasonerNode(LifecycleNodeMixin, Node):
                                  'as nvidia/Cosmos3-Edge, or random:tiny')
             self._server.reasoner = self._load(reference)
         except (Exception, CancelledError) as error:
-            self._say(Level.ERROR, f'configure failed: {error or type(error).__name__}')
+            self._say(Level.ERROR, f'configure failed: {describe(error)}')
             return TransitionCallbackReturn.FAILURE
         self._say(Level.OK, f'ready: {reference}')
         return super().on_configure(state)

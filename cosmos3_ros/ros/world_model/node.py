@@ -19,7 +19,8 @@ from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.library import ModelLibrary
 from cosmos3_ros.engine.sessions import SessionError, SessionPool
 from cosmos3_ros.ros.diagnostics import Level, Status, diagnostic_array
-from cosmos3_ros.ros.lifecycle import refuse_wrong_transitions
+from cosmos3_ros.ros.inputs import Inputs
+from cosmos3_ros.ros.lifecycle import describe, refuse_wrong_transitions
 from cosmos3_ros.ros.messages import to_time
 from cosmos3_ros.ros.parameters import declare
 from cosmos3_ros.ros.world_model.goals import Opened
@@ -43,7 +44,8 @@ class WorldModelNode(LifecycleNodeMixin, Node):
         self._state = (Level.OK, 'not loaded')
         self._sessions: SessionPool[Opened] = SessionPool(
             engine.device, self._value('session_limit'), self._value('session_idle'))
-        self._videos = Videos(self, self._sessions)
+        self._inputs = Inputs(self)
+        self._videos = Videos(self, self._inputs.node, self._sessions)
         group = ReentrantCallbackGroup()
         self._server = ImagineServer(self, engine, self._sessions, self._videos, group)
         self.create_service(Steer, '~/steer', self._steer, callback_group=group)
@@ -60,6 +62,7 @@ class WorldModelNode(LifecycleNodeMixin, Node):
         """Cancel all goals, wait for them, and destroy the node."""
         self.make_safe()
         self._server.wait(STOP_TIMEOUT)
+        self._inputs.close()
         super().destroy_node()
 
     # Lifecycle
@@ -75,7 +78,7 @@ class WorldModelNode(LifecycleNodeMixin, Node):
             dtype = pick_dtype(self._value('precision'), self._engine.device)
             self._videos.model = self._library.acquire(reference, dtype).result()
         except (Exception, CancelledError) as error:
-            self._say(Level.ERROR, f'configure failed: {error or type(error).__name__}')
+            self._say(Level.ERROR, f'configure failed: {describe(error)}')
             return TransitionCallbackReturn.FAILURE
         self._say(Level.OK, f'ready: {reference}')
         return super().on_configure(state)

@@ -17,8 +17,8 @@ from cosmos3_ros.ros.world_model.goals import Start
 class Pictures:
     """What videos start from."""
 
-    def __init__(self, node: Node):
-        self._cameras = Cameras(node, node)
+    def __init__(self, node: Node, listener: Node):
+        self._cameras = Cameras(node, listener)
 
     def start(self, goal, now: int) -> Start:
         """What a goal starts from, as of `now` (ns).

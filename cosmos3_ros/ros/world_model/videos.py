@@ -27,13 +27,16 @@ Plan = tuple[int, Callable[[], RolloutSession | DynamicsSession]]   # bytes, and
 
 
 class Videos:
-    """Opens a session for a goal, and turns a goal into segments. `model`: None until loaded."""
+    """Opens a session for a goal, and turns a goal into segments. `model`: None until loaded.
 
-    def __init__(self, node: Node, sessions: SessionPool[Opened]):
+    `listener`: the node whose executor receives pictures and chunks.
+    """
+
+    def __init__(self, node: Node, listener: Node, sessions: SessionPool[Opened]):
         self.model: Any = None
         self._node = node
         self._sessions = sessions
-        self._pictures = Pictures(node)
+        self._pictures = Pictures(node, listener)
         self._chunks = Chunks(node)
 
     def open(self, goal: Imagine.Goal, name: str) -> None:
