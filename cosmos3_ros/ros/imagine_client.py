@@ -35,7 +35,7 @@ from cosmos3_ros.srv import CloseSession
 
 Outcome = Imagine.Result
 DISCOVERY = 0.5         # s for the node to find our subscriptions before it is asked
-LAST_FRAMES = 2.0       # s for frames that are on their way when the result comes
+LAST_FRAMES = 2.0       # s without a frame, then no more are on their way after the result
 ANSWER_TIMEOUT = 30.0   # s for the answer to a cancel: a step of the engine on a slow machine
 FRAMES_HELD = 64        # frames that wait for their picture, or pictures for their frame
 TICKS = 90_000          # time base of the mp4 file (1/s)
@@ -123,7 +123,7 @@ class Client:
         with tqdm(total=goal.frames or None, unit='frame', disable=None) as self._bar:
             handle = self._send(goal, timeout)
             result = self._follow(handle)
-            self._spin(lambda: len(self._indices) >= result.frames, LAST_FRAMES)
+            self._wait_for_last(result.frames)
         self._clip.close()
         if result.session and not (goal.session or keep):
             self._close_session(result.session)
@@ -164,6 +164,12 @@ class Client:
             if now - gone > LAST_FRAMES:
                 raise ClientError('the node world_model is gone; what came is kept')
         return future.result().result
+
+    def _wait_for_last(self, count: int) -> None:
+        came = -1
+        while came < len(self._indices) < count:
+            came = len(self._indices)
+            self._spin(lambda came=came: len(self._indices) > came, LAST_FRAMES)
 
     def _close_session(self, name: str) -> None:
         client = self._node.create_client(CloseSession, 'world_model/close_session')
@@ -259,6 +265,7 @@ class Clip:
         self._stream = stream = self._container.add_stream('libx264', rate=24)
         stream.width, stream.height, stream.pix_fmt = width, height, 'yuv420p'
         stream.codec_context.time_base = Fraction(1, TICKS)
+        stream.options = {'preset': 'veryfast'}     # it has to keep up with the node
 
 
 def ranges(numbers: Iterable[int]) -> str:
