@@ -29,6 +29,7 @@ from cosmos3_ros.ros.environment import prepare_environment
 
 FEEDBACK_DEPTH = 1000   # deltas that wait for us
 CANCEL_TIMEOUT = 30.0   # s for the answer to a cancel: a step of the engine on a slow machine
+DISCOVERY = 0.5         # s for the node to find us before it is asked: it can lag behind our view
 GONE_TIMEOUT = 2.0      # s without the node before it counts as gone
 ENDS = {Answer.STOP: 'ended', Answer.LENGTH: 'cut off at the token limit',
         Answer.CANCELLED: 'cancelled', Answer.ERROR: 'failed'}
@@ -97,6 +98,8 @@ class Client:
         self._wait(self._action.server_is_ready, timeout,
                    f'nobody serves {name} after {timeout:.0f} s: start the nodes with cosmos3 run, '
                    'and look at the namespace and ROS_DOMAIN_ID')
+        found = time.monotonic()
+        self._wait(lambda: time.monotonic() - found > DISCOVERY, timeout, '')
         sent = self._action.send_goal_async(goal, feedback_callback=self._on_feedback)
         self._wait(sent.done, timeout, f'the goal was not answered within {timeout:.0f} s')
         if not sent.result().accepted:
@@ -147,7 +150,8 @@ class Client:
                 self._write(part, whole[len(written):])
             else:                       # a delta was lost on its way
                 self._write(part, f'\n{whole}')
-        print(flush=True)
+        if self._written['text']:
+            print(flush=True)
         if answer.error and answer.finish_reason == Answer.ERROR:
             raise ClientError(answer.error)
         print(f'{ENDS[answer.finish_reason]}: {answer.completion_tokens} tokens, first after '

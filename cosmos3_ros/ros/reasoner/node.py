@@ -60,6 +60,7 @@ class ReasonerNode(LifecycleNodeMixin, Node):
         """Cancel all questions, wait for them, and destroy the node."""
         self.make_safe()
         self._server.wait(STOP_TIMEOUT)
+        self._server.close()
         self._inputs.close()
         super().destroy_node()
 

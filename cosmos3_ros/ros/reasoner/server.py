@@ -83,6 +83,10 @@ class QuestionServer:
             thread.join(max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
+    def close(self) -> None:
+        """Destroy the action, which the node does not destroy with itself."""
+        self._server.destroy()
+
     # Service
 
     def _ask(self, request: Ask.Request, _: Ask.Response) -> Future[Ask.Response]:
