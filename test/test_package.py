@@ -136,7 +136,7 @@ def imported(path, place):
 def allowed(layer, name):
     first, _, rest = name.partition('.')
     if first == 'torch':
-        return layer in ('model', 'tasks', 'engine')
+        return layer in ('model', 'tasks', 'engine', 'bench')
     if first == 'cosmos3_ros':
         other = rest.split('.')[0]
         if other in LAYERS:

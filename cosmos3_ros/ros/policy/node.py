@@ -111,6 +111,7 @@ class PolicyNode(LifecycleNodeMixin, Node):
         """End the pipeline's threads and destroy the node."""
         self._requests.pipeline.close()
         self._close_inputs()
+        self._instructions.destroy()
         super().destroy_node()
 
     # Lifecycle

@@ -64,6 +64,10 @@ class Instructions:
             goal_callback=self._admit, handle_accepted_callback=self._begin,
             cancel_callback=lambda _: CancelResponse.ACCEPT, callback_group=group)
 
+    def destroy(self) -> None:
+        """Destroy the action, which the node does not destroy with itself."""
+        self._server.destroy()
+
     @property
     def running(self) -> bool:
         """Whether a goal is being served."""

@@ -63,6 +63,7 @@ class WorldModelNode(LifecycleNodeMixin, Node):
         self.make_safe()
         self._server.wait(STOP_TIMEOUT)
         self._inputs.close()
+        self._server.destroy()
         super().destroy_node()
 
     # Lifecycle

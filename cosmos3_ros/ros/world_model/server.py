@@ -65,6 +65,10 @@ class ImagineServer:
         for imagination, _ in running:
             imagination.cancel(DEACTIVATED)
 
+    def destroy(self) -> None:
+        """Destroy the action, which the node does not destroy with itself."""
+        self._server.destroy()
+
     def wait(self, timeout: float) -> bool:
         """Wait for the goals to end; False if one has not after `timeout` seconds."""
         until = time.monotonic() + timeout
