@@ -108,6 +108,7 @@ class Client:
         if self._clip is not None:
             self._clip.close()
         self._executor.shutdown()
+        self._actions.destroy()
         self._node.destroy_node()
 
     def run(self, goal: Imagine.Goal, out: Path, keep: bool, timeout: float) -> None:

@@ -45,6 +45,10 @@ class FakeWorld(Node):
             callback_group=ReentrantCallbackGroup())
         self.create_service(CloseSession, '~/close_session', self._close)
 
+    def destroy_node(self):
+        self._server.destroy()
+        super().destroy_node()
+
     def publish(self, index, session, seed, start=1.0):
         width, height = self.size
         stamp = round((start + index / 24) * 1e9)

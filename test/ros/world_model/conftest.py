@@ -110,6 +110,7 @@ class Reader:
         self._stop.set()
         self._thread.join()
         self._executor.shutdown()
+        self._action.destroy()          # it would keep its context alive, and be seen by others
         self.node.destroy_node()
 
     def _seen(self, camera):

@@ -51,10 +51,9 @@ def test_video_and_chunks_go_on_together_and_a_signal_ends_both(setup, reader, c
     count = len(setup.cell.chunks)
     wait_for(lambda: len(setup.cell.chunks) > count + 3, 60)    # while frames are made
     assert not running.done
+    # a request that is dropped leaves a gap
     sequences = [chunk.sequence for chunk in setup.cell.chunks]
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
-    status = setup.cell.status('inference')[2]
-    assert not [key for key, value in status.items() if key.startswith('dropped') and int(value)]
 
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
