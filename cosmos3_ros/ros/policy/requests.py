@@ -93,29 +93,33 @@ class Requests:
         """Take an observation if one is wanted and to be had. Called from many threads."""
         if not self._starting.acquire(blocking=False):
             return
+        unused = None
         try:
             now, instruction = self._now(), self.instruction
             free = self.pipeline.in_flight < self.settings['chunks_in_flight']
             if now and instruction and free:
-                self._start(now, instruction)
+                unused = self._start(now, instruction)
         finally:
             self._starting.release()
+        if unused is not None:          # without the lock: whoever is told may call `instruct`
+            self._dropped(unused.code, unused.text)
 
-    def _start(self, now: int, instruction: str) -> None:
+    def _start(self, now: int, instruction: str) -> Refusal | None:
+        """Take an observation; returns why an earlier one stays unused, if that is clear now."""
         wrist = self._streams.cameras[WRIST].latest
         snapshot = self._streams.snapshot(now)
         if isinstance(snapshot, Refusal):
-            self._note_refusal(wrist.stamp if wrist else 0, snapshot)
-            return
+            return self._note_refusal(wrist.stamp if wrist else 0, snapshot)
         if snapshot.stamp <= self._used or self._more_to_come(snapshot):
-            return
-        self._note_refusal(snapshot.stamp, None)
+            return None
+        unused = self._note_refusal(snapshot.stamp, None)
         self._used = snapshot.stamp
         seed = (self._first_seed + self._seeds_used) % 2**32
         self._seeds_used += 1
         age = (now - snapshot.stamp) * 1e-9
         reply_in = (SIM_DEADLINE if self.simulated_time else self.settings['max_reply_age'] - age)
         self.pipeline.start(snapshot, instruction, seed, time.monotonic() + reply_in)
+        return unused
 
     def _more_to_come(self, snapshot: Snapshot) -> bool:
         """Whether another camera's picture of this moment may still be on its way."""
@@ -123,13 +127,12 @@ class Requests:
         return waited < PATIENCE and any(
             picture.stamp <= self._used for picture in snapshot.pictures.values())
 
-    def _note_refusal(self, stamp: int, refusal: Refusal | None) -> None:
-        """Count the refusal of an earlier wrist picture once it is clear that it stays unused."""
+    def _note_refusal(self, stamp: int, refusal: Refusal | None) -> Refusal | None:
+        """Return the refusal of an earlier wrist picture once it is clear that it stays unused."""
         before = self._refused
         since = before[2] if before else time.monotonic()
         self._refused = refusal and (stamp, refusal, since)
-        if before and before[0] not in (stamp, self._used):
-            self._dropped(before[1].code, before[1].text)
+        return before[1] if before and before[0] not in (stamp, self._used) else None
 
     def _observe(self, request: Request) -> Observation:
         return observe(request.snapshot, request.instruction, self.settings)

@@ -273,3 +273,22 @@ def test_two_namespaces_do_not_hear_each_other(setup):
     wait_for(lambda: left.chunks)
     assert quiet(setup.cell.chunks) and not setup.cell.chunks
     wait_for(lambda: {'policy', 'left/policy'} <= setup.cell.reporting)
+
+
+def test_instruction_may_change_while_a_drop_is_told(setup):
+    """Who is told of a drop may wait for a lock of the one who changes the instruction."""
+    node, stuck = setup.policy_node(max_skew=0.05), []
+    told = node._requests._dropped
+
+    def tell(*drop):
+        thread = threading.Thread(target=node._requests.instruct, args=('go',), daemon=True)
+        thread.start()
+        thread.join(5.0)
+        stuck.append(thread.is_alive())
+        told(*drop)
+
+    node._requests._dropped = tell
+    setup.cell.behind['exterior_right'] = 0.2
+    setup.cell.say('go')
+    wait_for(lambda: len(stuck) > 1)
+    assert not any(stuck)
