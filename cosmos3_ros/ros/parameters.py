@@ -10,6 +10,8 @@ from typing import Any
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.node import Node
 
+from cosmos3_ros.droid.observation import CAMERAS
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -43,6 +45,17 @@ def camera_parameters(name: str) -> dict[str, Parameter]:
         f'cameras.{name}.transport': Parameter(
             'raw', 'Image (raw) or CompressedImage (compressed, topic + /compressed).',
             choices=('raw', 'compressed'), fixed=True)}
+
+
+COMMON = {
+    'checkpoint': Parameter(
+        '', 'Folder, hub id with an optional @revision, or random:tiny.', fixed=True),
+    'precision': Parameter(
+        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU.',
+        choices=('auto', 'bf16', 'fp32'), fixed=True),
+    **{name: parameter for camera in CAMERAS
+       for name, parameter in camera_parameters(camera).items()},
+}
 
 
 def declare(node: Node, parameters: Mapping[str, Parameter]) -> None:

@@ -16,6 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import String
 
 from cosmos3_ros.action import RunPolicy
+from cosmos3_ros.ros.goals import finish
 from cosmos3_ros.ros.messages import to_duration
 from cosmos3_ros.ros.streams import nanoseconds
 
@@ -145,18 +146,8 @@ class Instructions:
         result = RunPolicy.Result(outcome=outcome, message=message, chunks=run.chunks,
                                   dropped=run.dropped)
         self._node.get_logger().info(f'run_policy: {message}')
-        self._server.notify_execute(run.handle, lambda handle: self._finish(handle, result))
+        self._server.notify_execute(run.handle, lambda handle: finish(handle, result))
         return True
-
-    @staticmethod
-    def _finish(handle: ServerGoalHandle, result: RunPolicy.Result) -> RunPolicy.Result:
-        if result.outcome == Outcome.SUCCEEDED:
-            handle.succeed()
-        elif result.outcome == Outcome.CANCELLED:
-            handle.canceled()
-        else:
-            handle.abort()
-        return result
 
     def _set(self, text: str, seed: int = -1) -> None:
         changed, self.text = text != self.text, text

@@ -14,20 +14,14 @@ from cosmos3_ros.control.gate import FRANKA, Gate
 from cosmos3_ros.control.gate import Limits as JointLimits
 from cosmos3_ros.control.gripper import GripperRange
 from cosmos3_ros.control.trajectory import TrajectorySplicer
-from cosmos3_ros.droid.observation import ARM_JOINTS, CAMERAS
-from cosmos3_ros.ros.parameters import Parameter, camera_parameters
+from cosmos3_ros.droid.observation import ARM_JOINTS
+from cosmos3_ros.ros.parameters import COMMON, Parameter
 from cosmos3_ros.ros.streams import Limits as StreamLimits
 
 POLICY = {
-    'checkpoint': Parameter(
-        '', 'Folder, hub id with an optional @revision, or random:tiny.', fixed=True),
+    **COMMON,
     'policy_checkpoint': Parameter(
         '', 'Checkpoint of the policy; empty: `checkpoint` is used.', fixed=True),
-    'precision': Parameter(
-        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU.',
-        choices=('auto', 'bf16', 'fp32'), fixed=True),
-    **camera_parameters(CAMERAS[0]), **camera_parameters(CAMERAS[1]),
-    **camera_parameters(CAMERAS[2]),
     'camera_reliability': Parameter(
         'best_effort', 'QoS reliability asked of the cameras; best_effort matches any publisher.',
         choices=('best_effort', 'reliable'), fixed=True),

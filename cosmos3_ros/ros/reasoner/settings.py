@@ -3,17 +3,10 @@
 """Parameters of the reasoner node."""
 from __future__ import annotations
 
-from cosmos3_ros.droid.observation import CAMERAS
-from cosmos3_ros.ros.parameters import Parameter, camera_parameters
+from cosmos3_ros.ros.parameters import COMMON, Parameter
 
 REASONER = {
-    'checkpoint': Parameter(
-        '', 'Folder, hub id with an optional @revision, or random:tiny.', fixed=True),
-    'precision': Parameter(
-        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU.',
-        choices=('auto', 'bf16', 'fp32'), fixed=True),
-    **camera_parameters(CAMERAS[0]), **camera_parameters(CAMERAS[1]),
-    **camera_parameters(CAMERAS[2]),
+    **COMMON,
     'max_camera_age': Parameter(
         0.25, 'A picture older than this is not used (s).', (0.01, 10.0)),
     'video_memory': Parameter(

@@ -19,6 +19,7 @@ from rclpy.node import Node
 from cosmos3_ros.action import Imagine
 from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.sessions import SessionError, SessionPool
+from cosmos3_ros.ros.goals import finish
 from cosmos3_ros.ros.images import ImageError
 from cosmos3_ros.ros.world_model.goals import Opened
 from cosmos3_ros.ros.world_model.imagination import Imagination, Progress
@@ -130,7 +131,7 @@ class ImagineServer:
         with self._lock:
             del self._running[bytes(handle.goal_id.uuid)]
         if self._node.executor is not None:             # else nobody is there to be answered
-            self._server.notify_execute(handle, lambda ended: _finish(ended, result))
+            self._server.notify_execute(handle, lambda ended: finish(ended, result))
 
     def _stream(self, handle: ServerGoalHandle, imagination: Imagination,
                 result: Imagine.Result) -> None:
@@ -183,13 +184,3 @@ def _cancel_requested(handle: ServerGoalHandle, imagination: Imagination) -> boo
             break
         time.sleep(0.001)
     return handle.is_cancel_requested
-
-
-def _finish(handle: ServerGoalHandle, result: Imagine.Result) -> Imagine.Result:
-    if result.outcome == Outcome.SUCCEEDED:
-        handle.succeed()
-    elif result.outcome == Outcome.CANCELLED:
-        handle.canceled()
-    else:
-        handle.abort()
-    return result

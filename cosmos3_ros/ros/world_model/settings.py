@@ -3,17 +3,10 @@
 """Parameters of the world-model node."""
 from __future__ import annotations
 
-from cosmos3_ros.droid.observation import CAMERAS
-from cosmos3_ros.ros.parameters import Parameter, camera_parameters
+from cosmos3_ros.ros.parameters import COMMON, Parameter
 
 WORLD_MODEL = {
-    'checkpoint': Parameter(
-        '', 'Folder, hub id with an optional @revision, or random:tiny.', fixed=True),
-    'precision': Parameter(
-        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU.',
-        choices=('auto', 'bf16', 'fp32'), fixed=True),
-    **camera_parameters(CAMERAS[0]), **camera_parameters(CAMERAS[1]),
-    **camera_parameters(CAMERAS[2]),
+    **COMMON,
     'action_chunk_topic': Parameter(
         'policy/action_chunk', 'Chunks that drive the video with follow_policy.', fixed=True),
     'max_camera_age': Parameter(
