@@ -160,6 +160,9 @@ def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
                                               checkpoint.config.hidden_size)
     yield from _fill(transformer, checkpoint.transformer, device, dtype,
                      [other.transformer for other in others], stored_name)
+    for layer in (*transformer.und.layers, *transformer.gen.layers):
+        layer.attention.join()
+        yield
     yield from _fill(vae, checkpoint.vae, device, dtype,
                      [other.vae.module for other in others])
     if vision is not None:

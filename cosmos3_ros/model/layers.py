@@ -3,6 +3,7 @@
 """Building blocks of both towers and of the generation heads."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
 
 import torch
@@ -110,3 +111,16 @@ def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
         q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
         is_causal=causal, enable_gqa=True)
     return out[0].transpose(0, 1).flatten(1)
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other along the first axis, without a copy if they lie so."""
+    first, place = parts[0], parts[0].data_ptr()
+    for part in parts:
+        if part.data_ptr() != place or not part.is_contiguous():
+            return torch.cat(list(parts))
+        place += part.nbytes
+    if place > first.untyped_storage().data_ptr() + first.untyped_storage().nbytes():
+        return torch.cat(list(parts))       # neighbours by chance
+    size = (sum(len(part) for part in parts), *first.shape[1:])
+    return first.detach().as_strided(size, first.stride())

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import torch.nn.functional as F
 
 from .config import TransformerConfig
-from .layers import MLP, DomainLinear, TimeEmbedder, attend, norm, rotate
+from .layers import MLP, DomainLinear, TimeEmbedder, attend, joined, norm, rotate
 from .positions import Layout, generation_positions, rotary_table, text_positions
 
 
@@ -37,12 +37,30 @@ class Attention(nn.Module):
         self.k_norm = norm(config, config.head_dim) if normed else nn.Identity()
         extra = not generation and not normed and config.use_und_k_norm_for_gen
         self.k_norm_for_gen = norm(config, config.head_dim) if extra else nn.Identity()
+        self.qkv_weight: Tensor | None = None
+        self.qkv_bias: Tensor | None = None
+
+    def join(self) -> None:
+        """Make the three projections one, once their weights are loaded.
+
+        q, k and v keep their parameters, as views of `qkv_weight` and `qkv_bias`.
+        """
+        parts = (self.q, self.k, self.v)
+        self.qkv_weight = joined([part.weight for part in parts])
+        weights = self.qkv_weight.split([len(part.weight) for part in parts])
+        for part, weight in zip(parts, weights, strict=True):
+            part.weight = nn.Parameter(weight, requires_grad=False)
+        if self.q.bias is not None:
+            self.qkv_bias = joined([part.bias for part in parts])
+            biases = self.qkv_bias.split([len(part.bias) for part in parts])
+            for part, bias in zip(parts, biases, strict=True):
+                part.bias = nn.Parameter(bias, requires_grad=False)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[N, hidden] -> q [N, heads, D], k and v [N, kv heads, D], before rotation."""
-        q = self.q_norm(self.q(x).unflatten(-1, self.heads))
-        k = self.k_norm(self.k(x).unflatten(-1, self.kv_heads))
-        return q, k, self.v(x).unflatten(-1, self.kv_heads)
+        q, k, v = F.linear(x, self.qkv_weight, self.qkv_bias).unflatten(
+            -1, (-1, self.heads[1])).split([self.heads[0], self.kv_heads[0], self.kv_heads[0]], -2)
+        return self.q_norm(q), self.k_norm(k), v
 
 
 class Layer(nn.Module):
