@@ -23,6 +23,7 @@ from torch import nn
 
 from .config import CheckpointError, TransformerConfig
 from .cosmos3 import Cosmos3
+from .kernels.quantize import FP8
 from .names import FP32, stored_name, transformer_shapes, vae_shapes
 from .processor import Processor
 from .random_checkpoint import RANDOM, random_checkpoint
@@ -149,10 +150,13 @@ def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
             share_with: Iterable[Cosmos3] = ()) -> Generator[None, None, Cosmos3]:
     """Job that loads an opened checkpoint; yields after every tensor.
 
+    With the type FP8 the generation tower computes its products in it and all else in bf16.
     Tensors equal to those of a model in `share_with` (same name, type and device) are not kept
     a second time.
     """
     others = [model for model in share_with if model.device == device]
+    fp8 = dtype == FP8
+    dtype = torch.bfloat16 if fp8 else dtype
     with torch.device('meta'):
         transformer = Transformer(checkpoint.config)
         vae = AutoencoderKLWan.from_config(dict(checkpoint.vae_config))
@@ -160,9 +164,10 @@ def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
                                               checkpoint.config.hidden_size)
     yield from _fill(transformer, checkpoint.transformer, device, dtype,
                      [other.transformer for other in others], stored_name)
-    for layer in (*transformer.und.layers, *transformer.gen.layers):
-        layer.attention.join()
-        yield
+    for tower in (transformer.und, transformer.gen):
+        for layer in tower.layers:
+            layer.prepare(fp8=fp8 and tower is transformer.gen)
+            yield
     yield from _fill(vae, checkpoint.vae, device, dtype,
                      [other.vae.module for other in others])
     if vision is not None:

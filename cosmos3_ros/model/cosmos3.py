@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +13,7 @@ from .config import TransformerConfig
 from .positions import Layout
 from .processor import Processor
 from .tokenizer import PromptTokenizer
-from .transformer import Branch, KeyValues, Prefix, Transformer
+from .transformer import Branches, KeyValues, Prefix, Transformer
 from .vae import VAE
 from .vision import Vision
 
@@ -51,8 +52,10 @@ class Cosmos3:
             self._prefixes.popitem(last=False)
         return self._prefixes[key]
 
-    def branch(self, token_ids: list[int], layout: Layout) -> Branch:
-        """A generation of its own after a prompt, with room for its tokens."""
-        prefix = self.prefix(token_ids)
-        memory = KeyValues(prefix, layout.tokens(self.config.latent_patch_size))
-        return self.transformer.branch(memory, layout, self.transformer.start(prefix))
+    def branches(self, prompts: Sequence[list[int]], layout: Layout) -> Branches:
+        """A generation of its own after each of the prompts, with room for its tokens."""
+        prefixes = [self.prefix(token_ids) for token_ids in prompts]
+        memories = [KeyValues(prefix, layout.tokens(self.config.latent_patch_size))
+                    for prefix in prefixes]
+        return self.transformer.branches(memories, layout,
+                                         [self.transformer.start(prefix) for prefix in prefixes])

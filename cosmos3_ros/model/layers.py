@@ -8,9 +8,11 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 import torch.nn.functional as F
 
 from .config import TransformerConfig
+from .kernels.quantize import Quantized, quantize
 
 
 class RMSNorm(nn.Module):
@@ -36,6 +38,35 @@ class RMSNorm(nn.Module):
 def norm(config: TransformerConfig, size: int) -> RMSNorm:
     """Norm of the checkpoint's kind: Nemotron's goes with relu2, Qwen's with silu."""
     return RMSNorm(size, config.rms_norm_eps, one_rounding=config.hidden_act == 'relu2')
+
+
+class Dense:
+    """A product with weights that belong to a module: x [N, in] -> [N, out]."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None):
+        self._weight, self._bias = weight, bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self._weight, self._bias)
+
+
+class Fp8Dense:
+    """A product in 8-bit floating point, with a scale for every row of both sides."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None):
+        self._weight, scale = quantize(weight)
+        self._scale = scale.T.contiguous()          # [1, out]
+        self._bias = bias
+        self._dtype = weight.dtype
+
+    def __call__(self, x: Quantized) -> Tensor:
+        if x.values.is_cuda:
+            out = torch._scaled_mm(x.values, self._weight.T, x.scale, self._scale,
+                                   out_dtype=self._dtype, use_fast_accum=True)
+        else:
+            out = ((x.values.float() @ self._weight.float().T) * x.scale * self._scale
+                   ).to(self._dtype)
+        return out if self._bias is None else out + self._bias
 
 
 class MLP(nn.Module):
@@ -66,7 +97,7 @@ class DomainLinear(nn.Module):
         self.outputs = outputs
 
     def forward(self, x: Tensor, domain: int) -> Tensor:
-        weight = self.fc.weight[domain].view(self.inputs, self.outputs)
+        weight = self.fc.weight[domain].view(self.inputs, self.outputs).to(x.dtype)
         return x @ weight + self.bias.weight[domain]
 
 
@@ -105,11 +136,17 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos[:, None] + turned * sin[:, None]
 
 
+# Fastest first for long sequences on Hopper; what a shape or a machine lacks is passed over.
+BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
+            SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
     """Grouped-query attention: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
-    out = F.scaled_dot_product_attention(
-        q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
-        is_causal=causal, enable_gqa=True)
+    with sdpa_kernel(BACKENDS, set_priority=True):
+        out = F.scaled_dot_product_attention(
+            q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
+            is_causal=causal, enable_gqa=True)
     return out[0].transpose(0, 1).flatten(1)
 
 

@@ -8,15 +8,34 @@ attends without a mask to [UND keys and values | its own].
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 import torch.nn.functional as F
 
 from .config import TransformerConfig
-from .layers import MLP, DomainLinear, TimeEmbedder, attend, joined, norm, rotate
+from .kernels.add_norm import add_norm
+from .kernels.quantize import FP8, Quantized, quantize
+from .kernels.relu2 import relu2
+from .kernels.split_heads import split_heads
+from .layers import (
+    MLP,
+    Dense,
+    DomainLinear,
+    Fp8Dense,
+    RMSNorm,
+    TimeEmbedder,
+    attend,
+    joined,
+    norm,
+    rotate,
+)
 from .positions import Layout, generation_positions, rotary_table, text_positions
+
+TOKENS_PER_UNIT = 8192  # times layers, between two yields: about 2 ms of an H200
+PLACES_KEPT = 16        # layouts whose positions stay on the device (DROID: 3 MB each)
 
 
 class Attention(nn.Module):
@@ -72,11 +91,47 @@ class Layer(nn.Module):
         self.attention = Attention(config, generation)
         self.post_norm = norm(config, config.hidden_size)
         self.mlp = MLP(config)
+        self.products: Products | None = None
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Output projection, feed-forward and both residuals."""
         x = x + self.attention.out(attended)
         return x + self.mlp(self.post_norm(x))
+
+    def prepare(self, fp8: bool = False) -> None:
+        """Join projections, once the weights are loaded; with `fp8` round the weights for good."""
+        self.attention.join()
+        kind, attention, mlp = Fp8Dense if fp8 else Dense, self.attention, self.mlp
+        self.products = Products(
+            kind(attention.qkv_weight, attention.qkv_bias),
+            kind(attention.out.weight, attention.out.bias),
+            mlp.gate_proj and kind(mlp.gate_proj.weight), kind(mlp.up_proj.weight),
+            kind(mlp.down_proj.weight), FP8 if fp8 else attention.qkv_weight.dtype)
+        if fp8:
+            attention.qkv_weight = None
+            for part in (attention.q, attention.k, attention.v, attention.out, mlp.gate_proj,
+                         mlp.up_proj, mlp.down_proj):
+                if part is not None:
+                    part.weight = nn.Parameter(part.weight.new_empty(0), requires_grad=False)
+
+
+@dataclass(frozen=True)
+class Products:
+    """The matrix products of a layer and the type of what they take."""
+
+    qkv: Dense | Fp8Dense
+    out: Dense | Fp8Dense
+    gate: Dense | Fp8Dense | None
+    up: Dense | Fp8Dense
+    down: Dense | Fp8Dense
+    dtype: torch.dtype
+
+    def feed_forward(self, x: Tensor | Quantized) -> Tensor:
+        """[N, hidden] -> [N, hidden]."""
+        if self.gate is None:
+            return self.down(relu2(self.up(x), self.dtype))
+        inner = F.silu(self.gate(x)) * self.up(x)
+        return self.down(quantize(inner) if self.dtype == FP8 else inner)
 
 
 class Tower(nn.Module):
@@ -127,26 +182,36 @@ class KeyValues:
         width = config.num_key_value_heads * config.head_dim
         return 2 * config.num_hidden_layers * width * dtype.itemsize
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write a pass's own keys and values behind the rest; returns all that it attends to."""
-        end = self.length + len(keys)
-        self.keys[layer, self.length:end] = keys
-        self.values[layer, self.length:end] = values
+    def behind(self, layer: int, count: int) -> tuple[Tensor, Tensor]:
+        """Where a pass writes the keys and values of its own tokens, [count, kv heads, D] each."""
+        end = self.length + count
+        return self.keys[layer, self.length:end], self.values[layer, self.length:end]
+
+    def read(self, layer: int, count: int) -> tuple[Tensor, Tensor]:
+        """All that a pass attends to, its own `count` tokens last."""
+        end = self.length + count
         return self.keys[layer, :end], self.values[layer, :end]
 
 
 @dataclass(frozen=True)
-class Branch:
-    """One guidance branch of one generation: what it attends to and where its tokens stand.
+class Branches:
+    """The guidance branches of one generation: what each attends to and where its tokens stand.
 
-    `cos` and `sin`: [N, D] of the generation tokens; `noisy`: [N, 1] bool.
+    They run as one batch, one behind the other. `cos` and `sin`: fp32 [branches * N, D] of the
+    generation tokens; `noisy`: [N, 1] bool.
     """
 
-    memory: KeyValues
+    memories: tuple[KeyValues, ...]
     layout: Layout
     cos: Tensor
     sin: Tensor
     noisy: Tensor
+
+    def first(self) -> Branches:
+        """The first branch alone."""
+        count = len(self.noisy)
+        return replace(self, memories=self.memories[:1], cos=self.cos[:count],
+                       sin=self.sin[:count])
 
 
 class Transformer(nn.Module):
@@ -160,6 +225,7 @@ class Transformer(nn.Module):
         self.lm_head = nn.Linear(hidden, config.vocab_size, bias=False)
         self.und = Tower(config, generation=False)
         self.gen = Tower(config, generation=True)
+        self._places: dict[tuple[Layout, int], tuple[Tensor, Tensor, Tensor]] = {}
         self.proj_in = nn.Linear(config.patch_latent_dim, hidden)
         self.proj_out = nn.Linear(hidden, config.patch_latent_dim)
         self.time_embedder = TimeEmbedder(config)
@@ -189,63 +255,113 @@ class Transformer(nn.Module):
         """Time position of the first generated frame after a prompt."""
         return prefix.length + self.config.unified_3d_mrope_temporal_modality_margin
 
-    def branch(self, memory: KeyValues, layout: Layout, start: int) -> Branch:
-        """Place a generation of the given layout at a time position."""
-        device, dtype = memory.keys.device, memory.keys.dtype
-        cos, sin = rotary_table(generation_positions(layout, start, self.config), self.config)
-        noisy = layout.noisy_tokens(self.config.latent_patch_size)[:, None]
-        return Branch(memory, layout, cos.to(device, dtype), sin.to(device, dtype),
-                      noisy.to(device))
+    def branches(self, memories: Sequence[KeyValues], layout: Layout,
+                 starts: Sequence[int]) -> Branches:
+        """Place a generation of the given layout at a time position behind each memory."""
+        places = [self._place(layout, start) for start in starts]
+        return Branches(tuple(memories), layout, torch.cat([cos for cos, _, _ in places]),
+                        torch.cat([sin for _, sin, _ in places]), places[0][2])
 
-    def velocity(self, branch: Branch, video: Tensor, timestep: Tensor,
-                 rows: Tensor | None = None, domain: int = 0) -> tuple[Tensor, Tensor | None]:
+    def _place(self, layout: Layout, start: int) -> tuple[Tensor, Tensor, Tensor]:
+        """cos, sin and noisy tokens of one branch; the most recent ones are kept."""
+        if (layout, start) not in self._places:
+            device = self.proj_in.weight.device
+            positions = generation_positions(layout, start, self.config).to(device)
+            noisy = layout.noisy_tokens(self.config.latent_patch_size)[:, None].to(device)
+            self._places[layout, start] = *rotary_table(positions, self.config), noisy
+            while len(self._places) > PLACES_KEPT:
+                del self._places[next(iter(self._places))]
+        return self._places[layout, start]
+
+    def velocity(self, branches: Branches, video: Tensor, timestep: float,
+                 rows: Tensor | None = None, domain: int = 0
+                 ) -> Generator[None, None, list[tuple[Tensor, Tensor | None]]]:
         """Flow velocity of a noisy latent video [C, T, H, W] and of action rows [R, action_dim].
 
-        `timestep`: [1], the integer diffusion time. Returns fp32 velocities of the same shapes,
-        zero where frames or rows are clean.
+        `timestep`: the integer diffusion time. Yields between layers. Returns, for each branch,
+        fp32 velocities of the same shapes, zero where frames or rows are clean.
         """
-        x = self._embed(branch, video, rows, timestep, domain)
-        for index, layer in enumerate(self.gen.layers):
-            q, k, v = self._project(branch, layer, x)
-            keys, values = branch.memory.extend(index, k, v)
-            x = layer.finish(x, attend(q, keys, values))
-        return self._read(branch, self.gen.norm(x), domain)
+        x = self._embed(branches, video, rows, timestep, domain)
+        y = yield from self._pass(branches, x, len(self.gen.layers))
+        x = self._norm(self.gen.norm, x, y, torch.float32)
+        return [self._read(branches, part, domain) for part in x.split(len(branches.noisy))]
 
-    def write(self, branch: Branch, video: Tensor) -> None:
-        """Leave the keys and values of a clean latent video [C, T, H, W] behind the memory's end.
+    def write(self, branches: Branches, video: Tensor) -> Generator[None, None, None]:
+        """Leave the keys and values of a clean latent video [C, T, H, W] behind each memory's end.
 
-        They are read once the memory's length is moved past them.
+        They are read once the memory's length is moved past them. Yields between layers.
         """
-        x = self.proj_in(patchify(video.to(self.proj_in.weight.dtype),
-                                  self.config.latent_patch_size))
-        for index, layer in enumerate(self.gen.layers):
-            q, k, v = self._project(branch, layer, x)
-            keys, values = branch.memory.extend(index, k, v)
-            if index + 1 < len(self.gen.layers):
-                x = layer.finish(x, attend(q, keys, values))
+        x = self._patches(video).repeat(len(branches.memories), 1)
+        last = len(self.gen.layers) - 1
+        y = yield from self._pass(branches, x, last)
+        layer = self.gen.layers[last]
+        qkv = layer.products.qkv(self._norm(layer.input_norm, x, y, layer.products.dtype))
+        self._split(branches, last, layer, qkv)
+
+    def _pass(self, branches: Branches, x: Tensor,
+              depth: int) -> Generator[None, None, Tensor]:
+        """Run layers over the residual stream x; returns what is to be added to it in the end."""
+        y, unit = None, max(1, TOKENS_PER_UNIT // len(x))
+        for index in range(depth):
+            y = self._layer(branches, index, x, y)
+            if (index + 1) % unit == 0:
+                yield
+        return y
+
+    def _layer(self, branches: Branches, index: int, x: Tensor, y: Tensor | None) -> Tensor:
+        layer = self.gen.layers[index]
+        products = layer.products
+        qkv = products.qkv(self._norm(layer.input_norm, x, y, products.dtype))
+        count = len(branches.noisy)
+        attended = [attend(q, *memory.read(index, count)) for q, memory in zip(
+            self._split(branches, index, layer, qkv), branches.memories, strict=True)]
+        merged = attended[0] if len(attended) == 1 else torch.cat(attended)
+        y = products.out(quantize(merged) if products.dtype == FP8 else merged)
+        return products.feed_forward(self._norm(layer.post_norm, x, y, products.dtype))
 
     @staticmethod
-    def _project(branch: Branch, layer: Layer, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, k, v = layer.attention.project(layer.input_norm(x))
-        return rotate(q, branch.cos, branch.sin), rotate(k, branch.cos, branch.sin), v
+    def _norm(norm: RMSNorm, x: Tensor, y: Tensor | None,
+              dtype: torch.dtype) -> Tensor | Quantized:
+        return add_norm(x, y, norm.weight, norm.eps, dtype)
 
-    def _embed(self, branch: Branch, video: Tensor, rows: Tensor | None, timestep: Tensor,
+    @staticmethod
+    def _split(branches: Branches, index: int, layer: Layer, qkv: Tensor) -> list[Tensor]:
+        """Queries of each branch; its keys and values go into its memory."""
+        count, attention = len(branches.noisy), layer.attention
+        parts = zip(branches.memories, qkv.split(count), branches.cos.split(count),
+                    branches.sin.split(count), strict=True)
+        return [split_heads(part, attention.q_norm.weight, attention.k_norm.weight,
+                            attention.q_norm.eps, cos, sin, *memory.behind(index, count))
+                for memory, part, cos, sin in parts]
+
+    def _patches(self, video: Tensor) -> Tensor:
+        """Embedded patches, fp32 as the residual stream is."""
+        patches = patchify(video.float(), self.config.latent_patch_size)
+        return _linear(self.proj_in, patches)
+
+    def _embed(self, branches: Branches, video: Tensor, rows: Tensor | None, timestep: float,
                domain: int) -> Tensor:
-        dtype = self.proj_in.weight.dtype
-        x = self.proj_in(patchify(video.to(dtype), self.config.latent_patch_size))
+        x = self._patches(video)
         if rows is not None:
-            embedded = self.action_proj_in(rows.to(dtype), domain) + self.action_modality_embed
+            embedded = self.action_proj_in(rows.float(), domain) + self.action_modality_embed
             x = torch.cat([x, embedded])
-        return torch.where(branch.noisy, x + self.time_embedder(timestep).to(dtype), x)
+        time = torch.full((1,), timestep, device=x.device)
+        x = torch.where(branches.noisy, x + self.time_embedder(time), x)
+        return x.repeat(len(branches.memories), 1)
 
-    def _read(self, branch: Branch, x: Tensor, domain: int) -> tuple[Tensor, Tensor | None]:
-        tokens = len(x) - branch.layout.rows
-        patches = self.proj_out(x[:tokens]) * branch.noisy[:tokens]
-        video = unpatchify(patches, branch.layout, self.config.latent_patch_size).float()
-        if not branch.layout.rows:
+    def _read(self, branches: Branches, x: Tensor,
+              domain: int) -> tuple[Tensor, Tensor | None]:
+        tokens = len(x) - branches.layout.rows
+        patches = _linear(self.proj_out, x[:tokens]) * branches.noisy[:tokens]
+        video = unpatchify(patches, branches.layout, self.config.latent_patch_size)
+        if not branches.layout.rows:
             return video, None
-        rows = self.action_proj_out(x[tokens:], domain) * branch.noisy[tokens:]
-        return video, rows.float()
+        return video, self.action_proj_out(x[tokens:], domain) * branches.noisy[tokens:]
+
+
+def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    """A linear layer in fp32, whatever the type of its weights: the ends of the network."""
+    return F.linear(x, layer.weight.float(), layer.bias.float())
 
 
 def patchify(video: Tensor, patch: int) -> Tensor:

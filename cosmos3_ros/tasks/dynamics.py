@@ -77,8 +77,8 @@ class DynamicsSession:
         video[:, :1] = observed[:, :, :layout.height, :layout.width]
         padded = torch.zeros(len(rows), model.config.action_dim, device=model.device)
         padded[:, :rows.shape[1]] = torch.from_numpy(rows)
-        branch = model.branch(model.tokenizer.encode(self.prompt), layout)
-        video = yield from denoise(model, [branch], video, steps=recipe.steps, shift=recipe.shift,
+        branch = model.branches([model.tokenizer.encode(self.prompt)], layout)
+        video = yield from denoise(model, branch, video, steps=recipe.steps, shift=recipe.shift,
                                    guidance=1.0, rows=padded, domain=recipe.domain)
         last = yield from self._decode(video, emit)
         # nothing below yields: the chunk counts as a whole or not at all

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ..model.cosmos3 import Cosmos3
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from ..model.transformer import Branch
+from ..model.transformer import Branches
 from .canvas import fit_canvas
 from .sampler import UniPC, flow_schedule, guide
 
@@ -83,13 +84,13 @@ class _Inputs:
 
     pixels: Tensor          # [3, H, W] fp32 in [-1, 1]
     layout: Layout
-    noise: Tensor           # [C, T, h, w] fp32
+    noise: Future[Tensor]   # [C, T, h, w] fp32, drawn while the picture is encoded
     rows: Tensor            # [R, action_dim] fp32: state, then noise
     token_ids: tuple[list[int], list[int]]
 
 
 def policy(model: Cosmos3, request: PolicyRequest) -> Generator[None, None, PolicyResult]:
-    """Sample the actions of a request; yields after the encoding and after every step.
+    """Sample the actions of a request; yields after the encoding, in and after every step.
 
     The picture, the prompt and the noise are prepared in the calling thread; the generator that
     is returned does the rest on the device. Raises ValueError for a state of another width, or a
@@ -113,7 +114,8 @@ def _prepare(model: Cosmos3, request: PolicyRequest) -> _Inputs:
     rows[0, :recipe.action_width] = torch.from_numpy(request.state)
     return _Inputs(
         canvas.pixels(), layout,
-        _noise(request.seed, (config.latent_channel, frames, layout.height, layout.width)), rows,
+        _DRAWING.submit(_noise, request.seed, (config.latent_channel, frames, layout.height,
+                                               layout.width)), rows,
         (model.tokenizer.encode(request.prompt), model.tokenizer.encode('')))
 
 
@@ -123,41 +125,41 @@ def _noise(seed: int, shape: tuple[int, ...]) -> Tensor:
     return torch.from_numpy(values.astype(np.float32))
 
 
+_DRAWING = ThreadPoolExecutor(1, thread_name_prefix='noise')
+
+
 def _sample(model: Cosmos3, request: PolicyRequest,
             inputs: _Inputs) -> Generator[None, None, PolicyResult]:
     recipe, device = request.recipe, model.device
-    video, rows = inputs.noise.to(device), inputs.rows.to(device)
     observed = model.vae.encode_frame(inputs.pixels.to(device))
-    video[:, :1] = observed[:, :, :inputs.layout.height, :inputs.layout.width]
-    conditional, unconditional = (
-        model.branch(ids, inputs.layout) for ids in inputs.token_ids)
+    both = model.branches(inputs.token_ids, inputs.layout)
     yield
+    video, rows = inputs.noise.result().to(device), inputs.rows.to(device)
+    video[:, :1] = observed[:, :, :inputs.layout.height, :inputs.layout.width]
 
     sigmas, timesteps = flow_schedule(recipe.steps, recipe.shift)
     solver, forwards = UniPC(sigmas), 0
     for timestep in timesteps:
-        branches = [conditional]
-        if recipe.guidance_interval[0] < timestep < recipe.guidance_interval[1]:
-            branches.append(unconditional)
-        velocities = [_velocity(model, branch, video, rows, timestep, recipe)
-                      for branch in branches]
+        guided = recipe.guidance_interval[0] < timestep < recipe.guidance_interval[1]
+        branches = both if guided else both.first()
+        velocities = yield from _velocities(model, branches, video, rows, timestep, recipe)
         state = solver.step(guide(velocities, recipe.guidance), _pack(video, rows))
         frame, row = video[:, :1], rows[:1]
         video, rows = _unpack(state, video, rows)
         video[:, :1], rows[:1] = frame, row     # the solver keeps them up to rounding alone
-        forwards += len(branches)
+        forwards += len(branches.memories)
         yield
     return PolicyResult(rows[1:, :recipe.action_width].cpu().numpy(), request.seed, forwards)
 
 
-def _velocity(model: Cosmos3, branch: Branch, video: Tensor, rows: Tensor, timestep: int,
-              recipe: PolicyRecipe) -> Tensor:
-    """Flat velocity of video and rows, zero in the channels that the embodiment lacks."""
-    time = torch.tensor([timestep], device=model.device)
-    video_velocity, row_velocity = model.transformer.velocity(
-        branch, video, time, rows, recipe.domain)
-    row_velocity[:, recipe.action_width:] = 0
-    return _pack(video_velocity, row_velocity)
+def _velocities(model: Cosmos3, branches: Branches, video: Tensor, rows: Tensor, timestep: int,
+                recipe: PolicyRecipe) -> Generator[None, None, list[Tensor]]:
+    """Flat velocity of video and rows by branch, zero in the channels the embodiment lacks."""
+    velocities = yield from model.transformer.velocity(branches, video, timestep, rows,
+                                                       recipe.domain)
+    for _, row_velocity in velocities:
+        row_velocity[:, recipe.action_width:] = 0
+    return [_pack(*velocity) for velocity in velocities]
 
 
 def _pack(video: Tensor, rows: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 from ..model.cosmos3 import Cosmos3
 from ..model.history import History
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from ..model.transformer import Branch, KeyValues
+from ..model.transformer import Branches, KeyValues
 from ..model.vae import SPATIAL_COMPRESSION, StreamingDecoder
 from .canvas import cover
 from .denoise import denoise
@@ -150,7 +150,7 @@ class RolloutSession:
         return window
 
     def run(self, frames: int, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
-        """Make `frames` more frames; yields after every denoise step and every decoded latent.
+        """Make `frames` more frames; yields within and after every step and every decoded latent.
 
         Raises ValueError unless the frames end with a latent: 4 n + 1 in all.
         """
@@ -217,15 +217,15 @@ class RolloutSession:
             return 0, int(self._picture is not None)
         return (0, self.recipe.overlap) if self.recipe.mode == 'chained' else (self.latents, 0)
 
-    def _branches(self, layout: Layout) -> tuple[list[History] | None, list[Branch]]:
+    def _branches(self, layout: Layout) -> tuple[list[History] | None, Branches]:
         model, prompts = self._model, [self.prompt, self._negative_prompt]
         if self.recipe.guidance == 1:
             prompts.pop()
         ids = [model.tokenizer.encode(prompt) for prompt in prompts]
         if self.recipe.mode != 'kv':
-            return None, [model.branch(i, layout) for i in ids]
+            return None, model.branches(ids, layout)
         memories = self._prepare_memories(ids, layout)
-        return memories, [self._place(memory, layout, i) for i, memory in enumerate(memories)]
+        return memories, model.transformer.branches(memories, layout, self._starts)
 
     def _prepare_memories(self, ids: list[list[int]], layout: Layout) -> list[History]:
         """The memory of each branch after its present prompt; the first time positions start."""
@@ -243,12 +243,9 @@ class RolloutSession:
                video: Tensor) -> Generator[None, None, None]:
         """Pass the finished latents once more, without a time embedding, for their keys."""
         clean = replace(layout, clean_frames=tuple(range(layout.frames)))
-        for index, memory in enumerate(memories):
-            self._model.transformer.write(self._place(memory, clean, index), video)
-            yield
-
-    def _place(self, memory: KeyValues, layout: Layout, index: int) -> Branch:
-        return self._model.transformer.branch(memory, layout, self._starts[index])
+        transformer = self._model.transformer
+        yield from transformer.write(transformer.branches(memories, clean, self._starts), video)
+        yield
 
     def _decode(self, emit: Callable[[Frame], None]) -> None:
         """Decode the next latent and hand out its frames."""

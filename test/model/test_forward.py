@@ -7,7 +7,7 @@ import torch
 
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.positions import Layout
-from diffusers_reference import assert_close, forward
+from diffusers_reference import assert_close, forward, result
 
 # Of scale. A timestep wrong by one moves the output by 1e-4; rounding by less than 1e-6.
 TOLERANCE = 2e-5
@@ -60,8 +60,8 @@ def inputs(layout, channels, action_dim=64):
 
 def check(ours, reference, layout, prompt, timestep, domain):
     video, rows = inputs(layout, ours.config.latent_channel)
-    branch = ours.branch(prompt, layout)
-    value = ours.transformer.velocity(branch, video, torch.tensor([timestep]), rows, domain)
+    branch = ours.branches([prompt], layout)
+    value, = result(ours.transformer.velocity(branch, video, timestep, rows, domain))
     wanted = forward(reference, prompt, layout, video, timestep, rows, domain)
     if len(layout.clean_frames) < layout.frames:
         assert_close(value[0], wanted[0], TOLERANCE)
@@ -95,8 +95,8 @@ def test_one_prefix_serves_branches_of_different_layouts(tiny, reference):
     for case in ('state row', 'odd width', 'state row'):
         layout, _, timestep, domain = CASES[case]
         video, rows = inputs(layout, tiny.config.latent_channel)
-        branch = tiny.branch(PROMPT, layout)
-        value = tiny.transformer.velocity(branch, video, torch.tensor([timestep]), rows, domain)
+        branch = tiny.branches([PROMPT], layout)
+        value, = result(tiny.transformer.velocity(branch, video, timestep, rows, domain))
         wanted = forward(reference, PROMPT, layout, video, timestep, rows, domain)
         assert_close(value[0], wanted[0], TOLERANCE)
 
@@ -111,17 +111,59 @@ def test_bf16_keeps_the_time_embedder_and_the_positions_in_fp32(tiny, tiny_folde
         assert parameter.dtype == (torch.float32 if fp32 else torch.bfloat16), name
 
     layout, prompt, timestep, domain = CASES['state row']
-    branch = model.branch(prompt, layout)
+    branch = model.branches([prompt], layout)
     start = len(prompt) + 15000
     table = rotary_table(generation_positions(layout, start, model.config), model.config)
     assert table[0].dtype == torch.float32
-    assert torch.equal(branch.cos.float(), table[0].bfloat16().float())
-    assert torch.equal(branch.sin.float(), table[1].bfloat16().float())
+    assert branch.cos.dtype == branch.sin.dtype == torch.float32
+    assert torch.equal(branch.cos, table[0]) and torch.equal(branch.sin, table[1])
 
     video, rows = inputs(layout, model.config.latent_channel)
-    value = model.transformer.velocity(branch, video, torch.tensor([timestep]), rows, domain)
-    exact = tiny.branch(prompt, layout)
-    wanted = tiny.transformer.velocity(exact, video, torch.tensor([timestep]), rows, domain)
+    value, = result(model.transformer.velocity(branch, video, timestep, rows, domain))
+    exact = tiny.branches([prompt], layout)
+    wanted, = result(tiny.transformer.velocity(exact, video, timestep, rows, domain))
     assert value[0].dtype == value[1].dtype == torch.float32
     for ours, fp32 in zip(value, wanted):
         assert 1e-4 < (ours - fp32).norm() / fp32.norm() < 0.02
+
+
+@pytest.mark.parametrize('case', ['video alone', 'state row', 'odd both'])
+def test_branches_in_one_batch_equal_each_alone(tiny, case):
+    layout, _, timestep, domain = CASES[case]
+    video, rows = inputs(layout, tiny.config.latent_channel)
+    both = result(tiny.transformer.velocity(
+        tiny.branches([PROMPT, SHORT], layout), video, timestep, rows, domain))
+    assert len(both) == 2
+    for prompt, value in zip((PROMPT, SHORT), both):
+        alone, = result(tiny.transformer.velocity(
+            tiny.branches([prompt], layout), video, timestep, rows, domain))
+        for ours, wanted in zip(value, alone):
+            if wanted is not None:
+                assert_close(ours, wanted, TOLERANCE)
+
+
+def test_the_first_of_two_branches_is_the_conditional_one(tiny):
+    layout, _, timestep, domain = CASES['state row']
+    video, rows = inputs(layout, tiny.config.latent_channel)
+    first = tiny.branches([PROMPT, SHORT], layout).first()
+    wanted = tiny.branches([PROMPT], layout)
+    ours, other = (result(tiny.transformer.velocity(branches, video, timestep, rows, domain))
+                   for branches in (first, wanted))
+    assert torch.equal(ours[0][0], other[0][0]) and torch.equal(ours[0][1], other[0][1])
+
+
+@pytest.mark.parametrize('variant', ['tiny', 'tiny-nano'])
+def test_fp8_rounds_the_products_of_the_generation_tower_alone(variant):
+    """Each product is rounded to 3 bits of mantissa, so the output moves by a few per cent."""
+    layout, prompt, timestep, domain = CASES['state row']
+    exact, ours = (load(f'random:{variant}', dtype=dtype)
+                   for dtype in (torch.bfloat16, torch.float8_e4m3fn))
+    assert ours.dtype == torch.bfloat16
+    video, rows = inputs(layout, exact.config.latent_channel)
+    wanted, value = (
+        result(model.transformer.velocity(model.branches([prompt], layout), video, timestep, rows,
+                                          domain))[0] for model in (exact, ours))
+    for fp8, bf16 in zip(value, wanted):
+        assert 0.005 < (fp8 - bf16).norm() / bf16.norm() < 0.15
+    prefixes = [model.prefix(prompt) for model in (exact, ours)]
+    assert torch.equal(prefixes[0].keys, prefixes[1].keys)

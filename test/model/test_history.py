@@ -37,7 +37,11 @@ class Video:
 
 def write(history, window):
     """One pass through the layers; what it attends to, [2, layers, N, heads, width]."""
-    seen = [history.extend(layer, window[0, layer], window[1, layer]) for layer in range(LAYERS)]
+    count, seen = window.shape[2], []
+    for layer in range(LAYERS):
+        for place, part in zip(history.behind(layer, count), window[:, layer]):
+            place.copy_(part)
+        seen.append(history.read(layer, count))
     return torch.stack([torch.stack([layer[part] for layer in seen]) for part in (0, 1)])
 
 

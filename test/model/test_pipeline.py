@@ -15,7 +15,7 @@ import torch
 from cosmos3_ros.model.positions import Layout
 from cosmos3_ros.tasks.canvas import fit_canvas
 from cosmos3_ros.tasks.sampler import UniPC, flow_schedule, guide
-from diffusers_reference import assert_close
+from diffusers_reference import assert_close, result
 
 WIDTH, FPS, ROWS = 10, 15.0, 8
 
@@ -56,7 +56,7 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     canvas = fit_canvas(picture(), 256)
     height, width = canvas.latent_size
     layout = Layout(1 + ROWS // 4, height, width, FPS, clean_frames=(0,), rows=ROWS, row_offset=1)
-    branches = [tiny.branch(ids, layout) for ids in played['tokens']]
+    branches = tiny.branches(played['tokens'], layout)
 
     draw = torch.Generator().manual_seed(11)
     video = torch.randn(1, 16, layout.frames, height, width, generator=draw)[0]
@@ -69,8 +69,7 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     sigmas, timesteps = flow_schedule(4, 5.0)
     solvers = UniPC(sigmas), UniPC(sigmas)
     for timestep in timesteps:
-        pairs = [network.velocity(branch, video, torch.tensor([timestep]), rows, 8)
-                 for branch in branches]
+        pairs = result(network.velocity(branches, video, timestep, rows, 8))
         v_video, v_rows = (guide(both, 3.0) for both in zip(*pairs))
         v_rows[:, WIDTH:] = 0
         video, rows = solvers[0].step(v_video, video), solvers[1].step(v_rows, rows)
