@@ -171,9 +171,9 @@ def test_cancelled_chunk_leaves_no_trace(tiny, decoded, chunk):
 def test_failing_chunk_leaves_no_trace(tiny, monkeypatch):
     whole, frames = [], []
     finish(session(tiny).run(ROWS[:8], whole.append))
-    driven, decoder = session(tiny), tiny.vae.module.decoder
+    driven, decoder = session(tiny), tiny.vae.decoder
     with monkeypatch.context() as patch:
-        calls, run = [], decoder.forward
+        calls, run = [], decoder.head
 
         def fail_at_the_end(*arguments, **options):
             calls.append(1)
@@ -181,7 +181,7 @@ def test_failing_chunk_leaves_no_trace(tiny, monkeypatch):
                 raise MemoryError
             return run(*arguments, **options)
 
-        patch.setattr(decoder, 'forward', fail_at_the_end)
+        patch.setattr(decoder, 'head', fail_at_the_end)
         with pytest.raises(MemoryError):
             finish(driven.run(ROWS[:8], lambda frame: None))
     assert (driven.frames, driven.windows) == (0, 0)

@@ -84,7 +84,7 @@ def test_many_cancels_leave_no_trace(tiny, decoded):
 @pytest.mark.parametrize('mode, place, method, at', [
     *((mode, 'transformer', 'velocity', at) for mode in ('kv', 'chained') for at in (0, 3, 5, 7)),
     *(('kv', 'transformer', 'write', at) for at in (0, 3)),
-    *((mode, 'decoder', 'forward', at) for mode in ('kv', 'chained') for at in (0, 3)),
+    *((mode, 'decoder', 'head', at) for mode in ('kv', 'chained') for at in (0, 3)),
     ('kv', 'vae', 'encode_frame', 0), ('kv', 'rollout', 'to_images', 2)], ids=str)
 def test_error_leaves_the_session_at_its_last_commit(tiny, decoded, monkeypatch, mode, place,
                                                      method, at):
@@ -92,7 +92,7 @@ def test_error_leaves_the_session_at_its_last_commit(tiny, decoded, monkeypatch,
     finish(start(tiny, MODES[mode], picture()).run(13, whole.append))
     wanted, _ = decoded.take()
     session, frames = start(tiny, MODES[mode], picture()), []
-    owner = {'transformer': tiny.transformer, 'decoder': tiny.vae.module.decoder,
+    owner = {'transformer': tiny.transformer, 'decoder': tiny.vae.decoder,
              'vae': tiny.vae, 'rollout': rollout}[place]
     with monkeypatch.context() as patch:
         patch.setattr(owner, method, failing(getattr(owner, method), at))
