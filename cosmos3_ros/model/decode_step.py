@@ -31,9 +31,9 @@ SHAPES = {
 }
 
 
-def suits(config: TransformerConfig, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the kernels are made for a network: bf16 on CUDA, relu squared, no biases."""
-    return (device.type == 'cuda' and dtype == torch.bfloat16 and config.hidden_act == 'relu2'
+def suits(config: TransformerConfig, dtype: torch.dtype) -> bool:
+    """Whether the kernels are made for a network: bf16, relu squared, no biases."""
+    return (dtype == torch.bfloat16 and config.hidden_act == 'relu2'
             and not config.attention_bias
             and config.num_attention_heads <= 16 * config.num_key_value_heads)
 
