@@ -6,8 +6,13 @@ The cache has a slot for each stream. A prompt is read in chunks, one stream at 
 streams take a token each in one pass. What a pass needs of a stream (its last token, where it
 stands, how to sample) lies on the device, so a step costs no copy to it. A reasoner reads plain
 rotated keys, not those normed for the generation tower.
+
+Where kernels are made for the network, a step is a CUDA graph, captured when first wanted for so
+many rows; elsewhere it is plain torch, which says what the kernels compute.
 """
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,8 +21,11 @@ import torch.nn.functional as F
 
 from .layers import rotate
 from .positions import rotary_table
-from .sampling import Sampling, sample
+from .sampling import Choice, Sampling, sample
 from .transformer import Transformer
+
+if TYPE_CHECKING:
+    from .decode_step import DecodeStep
 
 LENGTH_STEP = 256       # attended lengths are multiples of it: few shapes
 
@@ -25,10 +33,11 @@ LENGTH_STEP = 256       # attended lengths are multiples of it: few shapes
 class Decoder:
     """`slots` streams of at most `length` tokens each, prompt and answer.
 
-    A slot takes 2 x layers x kv heads x head_dim values a token (Edge in bf16: 115 KB).
+    A slot takes 2 x layers x kv heads x head_dim values a token (Edge in bf16: 115 KB). `fp8`:
+    steps, where kernels suit the network, read a copy of the weights in that type.
     """
 
-    def __init__(self, transformer: Transformer, slots: int, length: int):
+    def __init__(self, transformer: Transformer, slots: int, length: int, fp8: bool = False):
         config, weight = transformer.config, transformer.embed_tokens.weight
         self._network = transformer
         self.slots, self.length, self._device = slots, length, weight.device
@@ -45,6 +54,19 @@ class Decoder:
         text = torch.ones(3, 1, device=weight.device)
         self._cos, self._sin = (table.to(weight.dtype) for table in rotary_table(
             text * torch.arange(length + 1, device=weight.device), config))
+        self._kernels = self._fitting_kernels(fp8)
+        self._graphs: dict[tuple[int, bool], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+
+    def _fitting_kernels(self, fp8: bool) -> DecodeStep | None:
+        """A step in kernels, if there are some for this network and device."""
+        if self._device.type != 'cuda':
+            return None                 # without CUDA, Triton may be missing
+        from .decode_step import MOST_ROWS, DecodeStep, State, suits
+        if self.slots > MOST_ROWS or not suits(self._network.config, self._keys.dtype):
+            return None
+        return DecodeStep(self._network, State(
+            self._token, self._filled, self._position, self._active, self._sampling.step,
+            self._keys, self._values, self._cos, self._sin), fp8)
 
     def copy(self, source: int, target: int, count: int) -> None:
         """Copy the first tokens of one slot into another."""
@@ -76,16 +98,15 @@ class Decoder:
         cos, sin = rotary_table(positions, self._network.config)
         return (cos.to(self._device, self._keys.dtype), sin.to(self._device, self._keys.dtype))
 
-    def join(self, slot: int, filled: int, position: int, sampling: Sampling, logits: Tensor,
-             random: bool) -> Tensor:
+    def join(self, slot: int, filled: int, position: int, choice: Choice, logits: Tensor) -> Tensor:
         """Let a stream take part in steps from now on; returns its first token, [1].
 
-        `filled`: tokens in its slot; `position`: of the next one; `sampling`: of one row;
-        `logits`: those after its prompt; `random`: it samples.
+        `filled`: tokens in its slot; `position`: of the next one; `choice`: how it chooses;
+        `logits`: those after its prompt.
         """
-        self._sampling.put(slot, sampling)
+        self._sampling.put(slot, choice)
         self._filled[slot], self._position[slot], self._active[slot] = filled, position, 1
-        first = sample(logits, sampling, random)
+        first = sample(logits, self._sampling.rows(1, slot), choice.random)
         self._token[slot:slot + 1] = first
         self._sampling.step[slot] += 1
         return first
@@ -100,15 +121,50 @@ class Decoder:
         `length`: bound on the tokens in any of these slots, after the step. `random`: some
         stream samples. Tokens of rows that take no part mean nothing.
         """
-        active = self._active[:rows]
-        filled, place = self._filled[:rows], self._position[:rows]
-        x = self._tower(self._token[:rows], torch.where(active > 0, filled, self.length),
-                        place, filled, min(-(-length // LENGTH_STEP) * LENGTH_STEP, self.length))
-        tokens = sample(self._logits(x), self._sampling.rows(rows), random)
-        self._token[:rows] = tokens
-        for counter in (filled, place, self._sampling.step[:rows]):
-            counter += active
+        if self._kernels is None:
+            return self._step(rows, self._plain(rows, length), random)
+        key = rows, random
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(rows, random)
+        graph, tokens = self._graphs[key]
+        graph.replay()
         return tokens
+
+    def _step(self, rows: int, logits: Tensor, random: bool) -> Tensor:
+        tokens = sample(logits, self._sampling.rows(rows), random)
+        self._token[:rows] = tokens
+        for counter in (self._filled, self._position, self._sampling.step):
+            counter[:rows] += self._active[:rows]
+        return tokens
+
+    def _fused(self, rows: int, random: bool) -> Tensor:
+        if random:
+            return self._step(rows, self._kernels.logits(rows), random)
+        return self._kernels.greedy(rows)
+
+    def _capture(self, rows: int, random: bool) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        """A graph of a step, and where it leaves its tokens.
+
+        The passes before it compile the kernels; as no row takes part, they change no stream.
+        """
+        active, token = self._active.clone(), self._token.clone()
+        self._active.zero_()
+        self._fused(rows, random)
+        self._active.copy_(active)
+        self._token.copy_(token)
+        graph = torch.cuda.CUDAGraph()
+        pool = next((other.pool() for other, _ in self._graphs.values()), None)
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode='thread_local'):
+            tokens = self._fused(rows, random)
+        return graph, tokens
+
+    def _plain(self, rows: int, length: int) -> Tensor:
+        """Logits of a step in plain torch, fp32 [rows, vocabulary]."""
+        filled = self._filled[:rows]
+        write = torch.where(self._active[:rows] > 0, filled, self.length)
+        attended = min(-(-length // LENGTH_STEP) * LENGTH_STEP, self.length)
+        return self._logits(self._tower(self._token[:rows], write, self._position[:rows], filled,
+                                        attended))
 
     def _tower(self, tokens: Tensor, write: Tensor, place: Tensor, filled: Tensor,
                length: int) -> Tensor:

@@ -14,6 +14,20 @@ _MASK = (1 << 24) - 1                                         # fp32 holds 24 bi
 
 
 @dataclass(frozen=True)
+class Choice:
+    """How one stream chooses; see Sampling."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+
+    @property
+    def random(self) -> bool:
+        return self.temperature > 0
+
+
+@dataclass(frozen=True)
 class Sampling:
     """How each row chooses, as tensors [rows].
 
@@ -43,14 +57,15 @@ class Sampling:
     def expanded(self, rows: int) -> Sampling:
         return Sampling(*(column.repeat(rows) for column in self._columns()))
 
-    def rows(self, count: int) -> Sampling:
-        """The first rows, sharing memory."""
-        return Sampling(*(column[:count] for column in self._columns()))
+    def rows(self, count: int, start: int = 0) -> Sampling:
+        """Some rows, sharing memory."""
+        return Sampling(*(column[start:start + count] for column in self._columns()))
 
-    def put(self, row: int, other: Sampling) -> None:
-        """Overwrite one row."""
-        for column, value in zip(self._columns(), other._columns(), strict=True):
-            column[row:row + 1] = value
+    def put(self, row: int, choice: Choice) -> None:
+        """Overwrite one row, at its first step; nothing waits for the device."""
+        values = choice.temperature, choice.top_p, choice.top_k, choice.seed, 0
+        for column, value in zip(self._columns(), values, strict=True):
+            column[row].fill_(value)
 
     def _columns(self) -> list[Tensor]:
         return [getattr(self, field.name) for field in fields(self)]

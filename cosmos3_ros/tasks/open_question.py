@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from ..model.processor import Processor, Prompt, Span
+from ..model.sampling import Choice
 from .answer_text import AnswerText
 from .question import Answer, Delta, FinishReason, Question
 
@@ -70,6 +71,7 @@ class OpenQuestion:
 
     def __init__(self, question: Question, prompt: Prompt, processor: Processor, asked: float):
         self.question, self.prompt, self.handle = question, prompt, Handle()
+        self.choice = Choice(question.temperature, question.top_p, question.top_k, question.seed)
         self.slot = self.cached = self.read = self.steps = 0
         self.pictures: dict[int, Tensor] = {}
         self.tokens: list[int] = []
@@ -77,10 +79,6 @@ class OpenQuestion:
         self._processor = processor
         self._text = AnswerText(processor, prompt.thinking, question.stop)
         self._asked, self._first, self._last = asked, math.nan, math.nan
-
-    @property
-    def random(self) -> bool:
-        return self.question.temperature > 0
 
     @property
     def contents(self) -> np.ndarray:

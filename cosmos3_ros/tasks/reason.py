@@ -23,7 +23,6 @@ from ..model.config import CheckpointError
 from ..model.cosmos3 import Cosmos3
 from ..model.decoder import Decoder
 from ..model.processor import Span
-from ..model.sampling import Sampling
 from .open_question import Handle, OpenQuestion
 from .picture_tokens import PictureTokens
 from .question import FinishReason, Question, QuestionError
@@ -205,11 +204,8 @@ class Reasoner:
 
     def _join(self, stream: OpenQuestion, logits: Tensor) -> None:
         """The prompt is read: from here on the stream takes part in every step."""
-        question = stream.question
-        sampling = Sampling.of(question.temperature, question.top_p, question.top_k,
-                               question.seed, self._model.device)
-        first = self._decoder.join(stream.slot, stream.read, stream.prompt.next_position, sampling,
-                                   logits, stream.random)
+        first = self._decoder.join(stream.slot, stream.read, stream.prompt.next_position,
+                                   stream.choice, logits)
         stream.pictures.clear()
         self._reading.remove(stream)
         self._writing.append(stream)
@@ -223,7 +219,7 @@ class Reasoner:
         rows = 1 << max(stream.slot for stream in streams).bit_length()
         tokens = self._decoder.step(
             min(rows, self._count), max(stream.read + stream.steps for stream in streams),
-            any(stream.random for stream in streams))
+            any(stream.choice.random for stream in streams))
         self._send(streams, [stream.slot for stream in streams], tokens)
 
     def _send(self, streams: list[OpenQuestion], rows: list[int], tokens: Tensor) -> None:
