@@ -92,7 +92,7 @@ class DynamicsSession:
         decoder = StreamingDecoder(self._model.vae)
         index = self.frames - int(self.windows > 0)     # frame 0 is the last of the chunk before
         for latent in video.split(1, dim=1):
-            images = to_images(decoder.decode(latent))
+            images = to_images((yield from decoder.decoding(latent)))
             for image in images:
                 if index >= self.frames:
                     emit(Frame(image, index, self.windows, decoder.latents - 1))

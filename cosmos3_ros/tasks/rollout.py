@@ -168,7 +168,7 @@ class RolloutSession:
                     yield from self._window(self._size(frames))
                 finally:
                     self._steerable = self.windows
-            self._decode(emit)
+            yield from self._decode(emit)
             yield
 
     def _size(self, frames: int) -> int:
@@ -247,10 +247,11 @@ class RolloutSession:
         yield from transformer.write(transformer.branches(memories, clean, self._starts), video)
         yield
 
-    def _decode(self, emit: Callable[[Frame], None]) -> None:
+    def _decode(self, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
         """Decode the next latent and hand out its frames."""
         decoder = copy.copy(self._decoder)
-        images = to_images(decoder.decode(self._pending[0]))
+        images = to_images((yield from decoder.decoding(self._pending[0])))
+        # nothing below yields: the latent is handed out whole or not at all
         latent, first = self._decoder.latents, self.frames
         self._pending.pop(0)
         self._decoder = decoder

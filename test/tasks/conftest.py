@@ -28,15 +28,15 @@ def decoded(monkeypatch):
     """Latents [C, 1, h, w] and pixels [3, F, H, W], in the order in which they are decoded."""
     from cosmos3_ros.model.vae import StreamingDecoder
     record = Decoded()
-    decode = StreamingDecoder.decode
+    decoding = StreamingDecoder.decoding
 
     def decode_and_record(decoder, latent):
-        pixels = decode(decoder, latent)
+        pixels = yield from decoding(decoder, latent)
         record.latents.append(latent.clone())
         record.pixels.append(pixels.clone())
         return pixels
 
-    monkeypatch.setattr(StreamingDecoder, 'decode', decode_and_record)
+    monkeypatch.setattr(StreamingDecoder, 'decoding', decode_and_record)
     return record
 
 

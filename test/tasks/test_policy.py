@@ -48,9 +48,11 @@ class Calls:
         self.velocity, self.prefills = [], []
         velocity, prefill = Transformer.velocity, Transformer.prefill
 
-        def recorded_velocity(network, branch, video, timestep, rows=None, domain=0):
-            self.velocity.append((branch, video.clone(), timestep.tolist(), rows.clone(), domain))
-            return velocity(network, branch, video, timestep, rows, domain)
+        def recorded_velocity(network, branches, video, timestep, rows=None, domain=0):
+            for memory in branches.memories:
+                self.velocity.append((replace(branches, memories=(memory,)), video.clone(),
+                                      timestep, rows.clone(), domain))
+            return velocity(network, branches, video, timestep, rows, domain)
 
         def recorded_prefill(network, token_ids):
             self.prefills.append(tuple(token_ids.tolist()))
@@ -61,7 +63,7 @@ class Calls:
 
     @property
     def timesteps(self):
-        return [timestep for _, _, [timestep], _, _ in self.velocity]
+        return [timestep for _, _, timestep, _, _ in self.velocity]
 
 
 @pytest.fixture(scope='module')
@@ -103,21 +105,21 @@ def test_result_is_32_rows_of_8_float32(droid):
     assert result.actions.shape == (32, 8) and result.actions.dtype == np.float32
     assert np.isfinite(result.actions).all() and result.actions.std() > 0.1
     assert result.seed == 0
-    assert yields == 5      # the encoding and four steps
+    assert yields >= 5      # the encoding and four steps, and within them
 
 
 def test_guidance_applies_at_the_first_step_alone(droid):
     result, _, calls = droid
     assert calls.timesteps == [999, 999, 937, 833, 624]
     assert result.forwards == len(calls.velocity) == 5
-    lengths = [call[0].memory.prefix.length for call in calls.velocity]
+    lengths = [call[0].memories[0].prefix.length for call in calls.velocity]
     assert len(set(lengths)) == 2
     assert sorted(lengths)[1:] == [max(lengths)] * 4    # the short branch is the empty prompt
 
 
 def test_network_is_given_3093_tokens_of_domain_8(droid):
     for branch, video, _, rows, domain in droid[2].velocity:
-        assert branch.cos.shape[0] == branch.noisy.shape[0] == 3093 == 9 * 17 * 20 + 33
+        assert branch.first().cos.shape[0] == branch.noisy.shape[0] == 3093 == 9 * 17 * 20 + 33
         assert video.shape[1:] == (9, 33, 40) and rows.shape == (33, 64)
         assert (branch.layout.fps, branch.layout.row_offset, domain) == (15.0, 0, 8)
 

@@ -135,7 +135,7 @@ def test_frames_leave_latent_by_latent(tiny):
 @pytest.mark.parametrize('guidance', [1.0, 6.0])
 @pytest.mark.parametrize('mode', ['kv', 'chained', 'clip'])
 def test_every_step_and_every_decoded_latent_yields(tiny, decoded, monkeypatch, mode, guidance):
-    """Between two yields: one step of all branches, or one latent decoded, or keys written."""
+    """Between two yields: at most one step of all branches begun, or one latent decoded."""
     forwards = []
     velocity = type(tiny.transformer).velocity
 
@@ -151,12 +151,10 @@ def test_every_step_and_every_decoded_latent_yields(tiny, decoded, monkeypatch, 
         done = len(forwards), len(decoded.latents)
         work.append(tuple(now - then for now, then in zip(done, before)))
         before = done
-    branches = 1 if guidance == 1 else 2
     windows = {'kv': 2, 'chained': 3, 'clip': 1}[mode]
-    assert work.count((branches, 0)) == 3 * windows
+    assert set(work) <= {(0, 0), (1, 0), (0, 1)}
+    assert work.count((1, 0)) == 3 * windows
     assert work.count((0, 1)) == 4
-    assert work.count((0, 0)) == (windows * branches if mode == 'kv' else 0)
-    assert len(work) == 3 * windows + 4 + work.count((0, 0))
 
 
 @pytest.mark.parametrize('changed', [

@@ -82,8 +82,8 @@ def test_many_cancels_leave_no_trace(tiny, decoded):
 
 
 @pytest.mark.parametrize('mode, place, method, at', [
-    *((mode, 'transformer', 'velocity', at) for mode in ('kv', 'chained') for at in (0, 3, 5, 7)),
-    *(('kv', 'transformer', 'write', at) for at in (0, 3)),
+    *((mode, 'transformer', 'velocity', at) for mode in ('kv', 'chained') for at in range(4)),
+    *(('kv', 'transformer', 'write', at) for at in (0, 1)),
     *((mode, 'decoder', 'head', at) for mode in ('kv', 'chained') for at in (0, 3)),
     ('kv', 'vae', 'encode_frame', 0), ('kv', 'rollout', 'to_images', 2)], ids=str)
 def test_error_leaves_the_session_at_its_last_commit(tiny, decoded, monkeypatch, mode, place,
