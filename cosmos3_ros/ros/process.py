@@ -104,7 +104,7 @@ def _serve() -> int:
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):
         executor.add_node(node)
-    starter = threading.Thread(target=_start, args=(nodes, host, stop), name='autostart')
+    starter = threading.Thread(target=_start, args=(nodes, host, engine, stop), name='autostart')
     if host.autostart:
         starter.start()
     _spin(executor, host, stop)
@@ -173,11 +173,20 @@ class Host(Node):
         self.code = 1
 
 
-def _start(nodes: list[LifecycleNodeMixin], host: Host, stop: threading.Event) -> None:
-    """Configure all, then activate; a node that cannot ends the process.
+def _start(nodes: list[LifecycleNodeMixin], host: Host, engine: Engine,
+           stop: threading.Event) -> None:
+    """Tell the memory needed, configure all, then activate; what fails ends the process.
 
     In this order, because a policy that runs leaves little of the engine for loading.
     """
+    from cosmos3_ros.ros.memory import plan_memory
+    try:
+        if nodes and (told := plan_memory(nodes, engine)):
+            host.get_logger().info(told)
+    except ValueError as error:
+        host.fail(str(error))
+        stop.set()
+        return
     for transition in ('configure', 'activate'):
         for node in nodes:
             if stop.is_set():
