@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 import sys
 
+TRACE_HELP = 'write the jobs and units of the engine, for ui.perfetto.dev'
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; returns the exit code. Wrong input is one line on stderr and code 2."""
@@ -27,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest='verb', required=True, metavar='VERB')
     _add_demo(verbs)
     run = verbs.add_parser('run', help='start the nodes; takes --ros-args as ros2 run does')
+    run.add_argument('--trace', type=Path, default=None, metavar='FILE', help=TRACE_HELP)
     run.set_defaults(function=_run)
     _add_imagine(verbs)
     _add_ask(verbs)
@@ -45,6 +48,7 @@ def _add_demo(verbs: argparse._SubParsersAction) -> None:
                       help='end after so many seconds of acting (default: at Ctrl-C)')
     demo.add_argument('--json', type=Path, default=None, metavar='FILE',
                       help='write the figures of the run')
+    demo.add_argument('--trace', type=Path, default=None, metavar='FILE', help=TRACE_HELP)
     demo.set_defaults(function=_demo)
 
 
@@ -144,7 +148,15 @@ def _add_bench(verbs: argparse._SubParsersAction) -> None:
     reason.add_argument('--streams', type=_counts, default=[1, 4, 8, 32], metavar='N,N',
                         help='questions at once (default: 1,4,8,32)')
     reason.add_argument('--tokens', type=int, default=256, help='of an answer (default: 256)')
-    for work in (policy, rollout, reason):
+    mixed = works.add_parser('mixed', help='the policy alone, then all three tasks at once')
+    mixed.add_argument('--checkpoint', default='random:edge')
+    mixed.add_argument('--policy-checkpoint', default='random:edge-droid')
+    mixed.add_argument('--streams', type=int, default=8, help='that ask (default: 8)')
+    mixed.add_argument('--rollout', choices=('kv', 'chained'), default='kv')
+    mixed.add_argument('--size', default='832x480', metavar='WxH')
+    mixed.add_argument('--seconds', type=float, default=60.0, help='with all (default: 60)')
+    mixed.add_argument('--trace', type=Path, default=None, metavar='FILE', help=TRACE_HELP)
+    for work in (policy, rollout, reason, mixed):
         work.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
         work.add_argument('--json', type=Path, default=None, metavar='FILE')
         work.set_defaults(function=_bench)
@@ -152,11 +164,14 @@ def _add_bench(verbs: argparse._SubParsersAction) -> None:
 
 def _demo(options: argparse.Namespace, _: list[str]) -> int:
     from .ros.demo import run_demo
-    return run_demo(options.checkpoint, options.instruction, options.seconds, options.json)
+    return run_demo(options.checkpoint, options.instruction, options.seconds, options.json,
+                    options.trace)
 
 
-def _run(_: argparse.Namespace, rest: list[str]) -> int:
+def _run(options: argparse.Namespace, rest: list[str]) -> int:
     from .ros.process import main as run_process
+    if options.trace is not None:
+        rest = [*rest, '--ros-args', '-p', f'trace:={options.trace}']
     return run_process([sys.argv[0], *rest])
 
 
@@ -197,6 +212,8 @@ def _bench(options: argparse.Namespace, _: list[str]) -> int:
     from .model.checkpoint import load
     from .tasks.rollout import RolloutRecipe
     device = pick_device(options.device)
+    if options.work == 'mixed':
+        return _bench_mixed(options, device)
     dtype = pick_dtype('auto', device)
     model, precision = load(options.checkpoint, device, dtype), str(dtype).removeprefix('torch.')
     if options.work == 'policy':
@@ -207,6 +224,19 @@ def _bench(options: argparse.Namespace, _: list[str]) -> int:
         width, height = map(int, options.size.split('x'))
         recipe = RolloutRecipe(mode=options.mode, width=width, height=height, steps=options.steps)
         rows = rollout.measure(model, precision, options.runs, options.frames, recipe)
+    report.write(rows, device, options.json)
+    return 0
+
+
+def _bench_mixed(options: argparse.Namespace, device) -> int:
+    from .bench import mixed, report
+    from .engine.device import pick_dtype
+    from .tasks.rollout import RolloutRecipe
+    width, height = _size(options.size)
+    recipe = RolloutRecipe(mode=options.rollout, width=width, height=height)
+    load = mixed.Load(recipe, streams=options.streams, seconds=options.seconds)
+    rows = mixed.measure(options.checkpoint, options.policy_checkpoint, device,
+                         pick_dtype('auto', device), load, options.trace)
     report.write(rows, device, options.json)
     return 0
 

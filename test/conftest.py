@@ -69,3 +69,9 @@ def _written(tmp_path_factory, variant):
     folder = tmp_path_factory.mktemp('checkpoints') / variant
     write_tiny(folder, variant)
     return folder
+
+
+def pytest_addoption(parser):
+    """Let a soak take longer than in CI."""
+    parser.addoption('--soak', type=float, default=40.0, metavar='S',
+                     help='seconds that the soak test takes (default: 40)')

@@ -2,18 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker thread that owns the device and advances jobs.
 
-A job is a generator: it yields wherever a more urgent job may take the device, and returns its
-result. Jobs with a deadline go first, the earliest first; the others take turns, and get a fixed
-share of the time even when there is always an urgent one.
+A job is a generator: it yields wherever a more urgent job may take the device, which is every few
+ms of device time, and returns its result. What runs between two yields is a unit.
 """
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
-import heapq
-import itertools
 import logging
 import math
 import os
@@ -24,76 +19,95 @@ from typing import Any, TypeVar
 
 import torch
 
-LOGGER = logging.getLogger(__name__)
+from .figures import Counts, Snapshot
+from .scheduler import DeadlineExceeded, DeadlineUnreachable, Entry, Scheduler
+from .timeline import Timeline
+from .trace import Trace
 
-SHARE = 0.2             # of the time, for jobs without a deadline while others have one
-MOST_OWED = 0.5         # s either way; bounds what the past can cost the present
+__all__ = ['DeadlineExceeded', 'DeadlineUnreachable', 'Engine', 'EngineClosed', 'Job']
+LOGGER = logging.getLogger(__name__)
 
 T = TypeVar('T')
 Job = Generator[None, None, T]
-
-
-class DeadlineExceeded(RuntimeError):
-    """A job that was dropped because its result would have come too late."""
 
 
 class EngineClosed(RuntimeError):
     """The engine takes no more jobs."""
 
 
-@dataclass(order=True)
-class _Entry:
-    deadline: float
-    number: int
-    name: str = field(compare=False)
-    job: Job[Any] = field(compare=False)
-    future: Future = field(compare=False)
-
-
 class Engine:
-    """Runs jobs on one thread, one step at a time.
+    """Runs jobs on one thread, one unit at a time, in the order of its Scheduler.
 
     The future of a job stays pending until the job ends, so `future.cancel()` works at any time:
     the job is closed at its next yield. An exception in a job reaches its future and nothing else.
     Done callbacks run on the worker thread, or in the call that cancels: they must hand over and
-    return. Raises RuntimeError for a device that is not there.
+    return. `max_unit`: s; longer units are counted as too long. Raises RuntimeError for a device
+    that is not there.
     """
 
-    def __init__(self, device: str | torch.device = 'cpu'):
+    def __init__(self, device: str | torch.device = 'cpu', *,
+                 weights: Mapping[str, float] | None = None, max_unit: float = math.inf,
+                 trace: Trace | None = None):
         self.device = torch.empty(0, device=device).device      # with its number
-        self._urgent: list[_Entry] = []
-        self._others: deque[_Entry] = deque()
-        self._numbers = itertools.count()
+        self.max_unit = max_unit
+        self._trace = trace
+        self._scheduler = Scheduler(weights)
+        self._timeline = Timeline(self.device, lambda: time.monotonic())
+        self._counts: dict[str, Counts] = {}
         self._wake = threading.Condition()
+        self._stepped = threading.Condition()
+        self._units, self._stepping = 0, False
         self._closing = False
-        self._owed = 0.0
-        self._step_done: torch.cuda.Event | None = None
         self._thread = threading.Thread(target=self._run, name='engine', daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job[T], *, deadline: float | None = None, name: str = '') -> Future[T]:
+    def submit(self, job: Job[T], *, task: str = 'other', deadline: float | None = None,
+               name: str = '') -> Future[T]:
         """Queue a job; `deadline` is in seconds of `time.monotonic()`.
 
-        The future raises the job's exception, DeadlineExceeded when the deadline passes before
-        the job has ended, or CancelledError. Raises EngineClosed after `close`.
+        `task`: whose weight and figures it counts for. The future raises the job's exception,
+        DeadlineExceeded when the deadline passes before the job has ended (DeadlineUnreachable, a
+        kind of it, as soon as that is certain), or CancelledError. Raises EngineClosed after
+        `close`.
         """
-        entry = _Entry(math.inf if deadline is None else deadline, next(self._numbers),
-                       name or job.__name__, job, Future())
+        entry = Entry(task, name or job.__name__,
+                      math.inf if deadline is None else deadline, job)
         with self._wake:
             if self._closing:
                 raise EngineClosed(f'job {entry.name}: the engine is closed; start a new one')
-            self._queue(entry)
+            entry.submitted = entry.runnable = time.monotonic()
+            self._counts.setdefault(task, Counts())
+            self._scheduler.add(entry)
             self._wake.notify()
         return entry.future
+
+    def set_weight(self, task: str, weight: float) -> None:
+        """Change what part a task gets of the time that deadlines leave. Raises ValueError."""
+        with self._wake:
+            self._scheduler.set_weight(task, weight)
+
+    def snapshot(self) -> Snapshot:
+        """Figures of all tasks; from any thread."""
+        with self._wake:
+            queued = [entry.task for entry in self._scheduler.waiting]
+            counts = {task: counts.copy() for task, counts in self._counts.items()}
+        return Snapshot(time.monotonic(), {task: copy.figures(queued.count(task))
+                                           for task, copy in counts.items()})
+
+    def settle(self, timeout: float) -> None:
+        """Wait until the unit in progress has ended: a job cancelled before makes no other."""
+        with self._stepped:
+            units = self._units
+            self._stepped.wait_for(lambda: self._units != units or not self._stepping, timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
         """Cancel every job and end the thread.
 
-        False if it has not ended yet: a step outlasted `timeout` seconds, or a job is the caller.
+        False if it has not ended yet: a unit outlasted `timeout` seconds, or a job is the caller.
         """
         with self._wake:
             self._closing = True
-            queued = [*self._urgent, *self._others]
+            queued = self._scheduler.waiting
             self._wake.notify()
         for entry in queued:
             entry.future.cancel()
@@ -107,12 +121,6 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _queue(self, entry: _Entry) -> None:
-        if entry.deadline < math.inf:
-            heapq.heappush(self._urgent, entry)
-        else:
-            self._others.append(entry)
-
     def _run(self) -> None:
         if self.device.type == 'cuda':
             torch.cuda.set_device(self.device)
@@ -120,64 +128,106 @@ class Engine:
             torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
         with torch.inference_mode():
             while (entry := self._next()) is not None:
-                started = time.monotonic()
-                more = self._advance(entry)
-                with self._wake:
-                    self._account(entry, time.monotonic() - started)
-                    if more:
-                        self._queue(entry)
+                self._advance(entry)
                 del entry               # an idle engine keeps no job and no result alive
 
-    def _next(self) -> _Entry | None:
+    def _next(self) -> Entry | None:
+        """Wait for something to do and room on the device; None once all jobs have ended."""
+        while True:
+            if not self._closing:
+                self._timeline.make_room()
+            self._account()
+            if self._scheduler.idle:
+                self._timeline.drain()
+                self._account()
+            with self._wake:
+                while self._scheduler.idle and not self._closing:
+                    self._wake.wait()
+                expelled = self._scheduler.expel(time.monotonic(), self._timeline.backlog)
+                if not expelled:
+                    return self._scheduler.next()
+            while expelled:
+                self._end(*expelled.pop())
+
+    def _account(self) -> None:
+        """Count the units that the device has done."""
+        done = self._timeline.take()
+        if not done:
+            return
         with self._wake:
-            while not (self._urgent or self._others or self._closing):
-                self._wake.wait()
-            if self._urgent and not (self._others and self._owed > 0):
-                return heapq.heappop(self._urgent)
-            return self._others.popleft() if self._others else None
+            for unit in done:
+                self._scheduler.correct(unit.entry, unit.estimate, unit.seconds)
+                self._counts[unit.entry.task].unit(unit, self.max_unit)
+        for unit in done:
+            if self._trace is not None:
+                self._trace.unit(unit)
+            if unit.error is not None:
+                LOGGER.error('%s: failed on the device: %s', unit.entry.name, unit.error)
+                unit.entry.error = unit.error
 
-    def _account(self, entry: _Entry, elapsed: float) -> None:
-        """Note what the other jobs are owed (s; less than 0: owe) while urgent ones wait too."""
-        if entry.deadline < math.inf and self._others:
-            self._owed = min(self._owed + elapsed * SHARE / (1 - SHARE), MOST_OWED)
-        elif entry.deadline == math.inf and self._urgent:
-            self._owed = max(self._owed - elapsed, -MOST_OWED)
-
-    def _advance(self, entry: _Entry) -> bool:
-        """Run one step; True while the job has more."""
+    def _advance(self, entry: Entry) -> None:
+        """Run one unit; queue the job again, or end it."""
+        self._stepping = True
         more, result, error = True, None, self._reason_to_stop(entry)
         if error is None:
-            more, result, error = self._step(entry.job)
+            more, result, error = self._step(entry)
             if error is None:
                 error = self._reason_to_stop(entry)
         if more and error is None:
-            return True
-        _close(entry)
-        self._finish(entry, result, error)
-        return False
+            with self._wake:
+                entry.runnable = time.monotonic()
+                self._scheduler.put_back(entry)
+        else:
+            self._end(entry, error, result)
+        with self._stepped:
+            self._units, self._stepping = self._units + 1, False
+            self._stepped.notify_all()
 
-    def _reason_to_stop(self, entry: _Entry) -> Exception | None:
+    def _reason_to_stop(self, entry: Entry) -> BaseException | None:
         if self._closing or entry.future.cancelled():
             return CancelledError()
+        if entry.error is not None:
+            return entry.error
         late = time.monotonic() - entry.deadline
         if late > 0:
             return DeadlineExceeded(
                 f'{entry.name}: dropped, {late * 1e3:.0f} ms past its deadline')
         return None
 
-    def _step(self, job: Job[T]) -> tuple[bool, T | None, BaseException | None]:
+    def _step(self, entry: Entry) -> tuple[bool, Any, BaseException | None]:
         """Whether the job has more, its result, its error."""
+        unit = self._timeline.start(entry)
         try:
-            next(job)
-            self._pace()
+            next(entry.job)
         except StopIteration as stop:
             return False, stop.value, None
         except BaseException as error:  # noqa: B036 - the worker outlives any job
             traceback.clear_frames(error.__traceback__)     # who keeps the error keeps no tensors
             return False, None, error
+        finally:
+            self._timeline.stop(unit)
+            with self._wake:
+                self._scheduler.charge(entry, unit.estimate)
+            del unit
         return True, None, None
 
-    def _finish(self, entry: _Entry, result: Any, error: BaseException | None) -> None:
+    def _end(self, entry: Entry, error: BaseException | None, result: Any = None) -> None:
+        """Close the job and tell its future."""
+        _close(entry)
+        if isinstance(error, torch.OutOfMemoryError) and self.device.type == 'cuda':
+            torch.cuda.empty_cache()    # what the job had held, in pieces that fit nothing else
+        self._account()
+        cancelled = isinstance(error, CancelledError) and (
+            self._closing or entry.future.cancelled())
+        with self._wake:
+            self._scheduler.ended(entry, error)
+            self._counts[entry.task].end(cancelled, error)
+        if self._trace is not None:
+            outcome = 'result' if error is None else type(error).__name__
+            self._trace.job(entry, time.monotonic(), outcome)
+        self._finish(entry, result, error)
+
+    def _finish(self, entry: Entry, result: Any, error: BaseException | None) -> None:
         future = entry.future
         try:
             if self._closing:
@@ -191,18 +241,8 @@ class Engine:
         except BaseException:  # noqa: B036 - a Future lets these out of its callbacks
             LOGGER.exception('%s: a done callback failed', entry.name)
 
-    def _pace(self) -> None:
-        """Stay at most one step ahead of the device: what is queued there cannot be overtaken."""
-        if self.device.type != 'cuda':
-            return
-        done = torch.cuda.Event(blocking=True)
-        done.record()
-        if self._step_done is not None:
-            self._step_done.synchronize()
-        self._step_done = done
 
-
-def _close(entry: _Entry) -> None:
+def _close(entry: Entry) -> None:
     try:
         entry.job.close()
     except BaseException:  # noqa: B036

@@ -33,7 +33,8 @@ class ModelLibrary:
         CheckpointError.
         """
         checkpoint = open_checkpoint(reference, self._engine.device)
-        return self._engine.submit(self._acquire(checkpoint, dtype), name=f'load {reference}')
+        return self._engine.submit(self._acquire(checkpoint, dtype), task='load',
+                                   name=f'load {reference}')
 
     def _acquire(self, checkpoint: Checkpoint,
                  dtype: torch.dtype) -> Generator[None, None, Cosmos3]:

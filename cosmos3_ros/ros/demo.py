@@ -37,10 +37,10 @@ LOG_PERIOD = 5.0            # s between them elsewhere
 
 
 def run_demo(checkpoint: str, instruction: str, seconds: float | None,
-             report: Path | None) -> int:
+             report: Path | None, trace: Path | None = None) -> int:
     """Run until Ctrl-C, or for some seconds from the first chunk; returns the exit code.
 
-    `report`: file for the figures, as JSON.
+    `report`: file for the figures, as JSON; `trace`: for the jobs and units of the engine.
     """
     if find_spec('mujoco') is None:
         print('cosmos3 demo: MuJoCo is missing; pip install "cosmos3_ros[rig]"', file=sys.stderr)
@@ -51,7 +51,7 @@ def run_demo(checkpoint: str, instruction: str, seconds: float | None,
         signal.signal(number, lambda *_: stop.set())
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     watcher = Watcher(instruction)
-    with _processes(checkpoint) as processes:
+    with _processes(checkpoint, trace) as processes:
         code = _watch(watcher, processes, seconds, stop)
     print(f'\n{json.dumps(watcher.figures(), indent=2)}')
     if report is not None:
@@ -73,6 +73,7 @@ class Watcher(Node):
         self._joints: np.ndarray | None = None
         self._age = Percentiles(size=10_000)
         self._inference: dict[str, str] = {}
+        self._engine: dict[str, str] = {}
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._instruction = self.create_publisher(String, 'policy/instruction', latched)
         self._instruction.publish(String(data=instruction))
@@ -119,7 +120,14 @@ class Watcher(Node):
                 f'in flight {self._inference.get("in flight", 0)} | '
                 f'latency {figures["chunk_latency_ms"]["p50"] or 0:.0f} ms, '
                 f'observation age {self._age.p50:.0f} ms | trajectories {self._trajectories}, '
-                f'dropped {sum(figures["dropped"].values())} | travel {self._travel:.1f} rad')
+                f'dropped {sum(figures["dropped"].values())} | travel {self._travel:.1f} rad | '
+                f'device {self._device_time()}')
+
+    def _device_time(self) -> str:
+        """Part of the engine's time for each task that had any."""
+        parts = {key.removesuffix(' device time (%)'): float(value)
+                 for key, value in self._engine.items() if key.endswith(' device time (%)')}
+        return ', '.join(f'{task} {part:.0f} %' for task, part in parts.items() if part) or 'idle'
 
     def _on_chunk(self, chunk: ActionChunk) -> None:
         self.first_chunk = self.first_chunk or time.monotonic()
@@ -141,18 +149,23 @@ class Watcher(Node):
             values = {pair.key: pair.value for pair in status.values}
             if status.name.endswith(': inference'):
                 self._inference = values
+            elif status.name.endswith(': engine'):
+                self._engine = values
             elif status.name.endswith(': model') and self.first_chunk is None:
                 self.state = status.message or self.state
 
 
 @contextlib.contextmanager
-def _processes(checkpoint: str) -> Iterator[dict[str, subprocess.Popen]]:
+def _processes(checkpoint: str,
+               trace: Path | None) -> Iterator[dict[str, subprocess.Popen]]:
     """The rig and the nodes, as a launch file starts them; ended with SIGINT."""
     settings = ['--ros-args', '--params-file', share_directory() / 'config/demo.yaml']
     commands = {
         'rig': ['cosmos3_ros.ros.rig.node', *settings],
         'nodes': ['cosmos3_ros.ros.process', *settings, '-p', f'checkpoint:={checkpoint}'],
     }
+    if trace is not None:
+        commands['nodes'] += ['-p', f'trace:={trace}']
     processes = {name: subprocess.Popen([sys.executable, '-m', *map(str, command)])
                  for name, command in commands.items()}
     try:

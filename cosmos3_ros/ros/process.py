@@ -3,15 +3,19 @@
 """The one process of a robot: an engine, the models, and the nodes that share them."""
 from __future__ import annotations
 
+import math
 import os
+from pathlib import Path
 import signal
 import sys
 import threading
 import traceback
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import ParameterDescriptor
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import NameValidationException, ParameterException
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -21,13 +25,23 @@ from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from cosmos3_ros.ros.diagnostics import diagnostic_array
+from cosmos3_ros.ros.engine_report import EngineReport
 from cosmos3_ros.ros.environment import prepare_environment
+from cosmos3_ros.ros.parameters import Parameter, declare
+
+if TYPE_CHECKING:
+    from cosmos3_ros.engine.engine import Engine
 
 SWITCH_INTERVAL = 2e-4  # s; the engine takes the GIL back after each of its thousands of calls
 NODES = ('policy', 'world_model', 'reasoner')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
 STOP_TIMEOUT = 1.0      # s for the engine's step in progress
 FAREWELL = 0.1          # s for goals' results and the last command to leave
+MAX_STEP_MS = 30.0      # on CUDA: what a chunk may have to wait for
+SHARES = {f'share.{task}': Parameter(
+    1.0, f'Weight of the {task} in the device time that deadlines leave.', (0.01, 100.0))
+    for task in ('reasoner', 'world_model')}
 
 
 def main(args: list[str] | None = None) -> NoReturn:
@@ -71,6 +85,7 @@ def _serve() -> int:
     from cosmos3_ros.engine.device import pick_device
     from cosmos3_ros.engine.engine import Engine
     from cosmos3_ros.engine.library import ModelLibrary
+    from cosmos3_ros.engine.trace import Trace
     from cosmos3_ros.ros.policy.node import PolicyNode
     from cosmos3_ros.ros.reasoner.node import ReasonerNode
     from cosmos3_ros.ros.world_model.node import WorldModelNode
@@ -78,20 +93,26 @@ def _serve() -> int:
     stop = threading.Event()
     _on_signal(lambda *_: stop.set())
     host = Host()
-    engine = Engine(pick_device(host.device))
+    device = pick_device(host.device)
+    trace = Trace() if host.trace else None
+    engine = Engine(device, weights=host.weights, max_unit=host.max_unit(device.type),
+                    trace=trace)
+    host.watch(engine)
     library = ModelLibrary(engine)
     kinds = {'policy': PolicyNode, 'world_model': WorldModelNode, 'reasoner': ReasonerNode}
     nodes = [kinds[name](engine, library) for name in host.nodes]
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):
         executor.add_node(node)
-    starter = threading.Thread(target=_start, args=(nodes, host, stop), name='autostart')
+    starter = threading.Thread(target=_start, args=(nodes, host, engine, stop), name='autostart')
     if host.autostart:
         starter.start()
     _spin(executor, host, stop)
     for node in nodes:
         node.make_safe()
-    engine.close(STOP_TIMEOUT)
+    closed = engine.close(STOP_TIMEOUT)
+    if trace is not None and closed:
+        trace.write(Path(host.trace))
     if host.autostart:
         starter.join()
     _end(executor, [*nodes, host])
@@ -110,6 +131,37 @@ class Host(Node):
             raise ValueError(f'parameter nodes: found {", ".join(unknown)}, wanted any of '
                              f'{", ".join(NODES)}')
         self.autostart = self._declare('autostart', True, 'Configure and activate all nodes.')
+        self.trace = self._declare('trace', '', 'File for a trace of jobs and units; empty: none.')
+        self._max_step_ms = self._declare(
+            'max_step_ms', -1.0, 'Longer units of work are reported; 0: none are, -1: 30 on CUDA.')
+        declare(self, SHARES)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the tasks that share the time which deadlines leave."""
+        return {name.removeprefix('share.'): self.get_parameter(name).value for name in SHARES}
+
+    def max_unit(self, device_type: str) -> float:
+        """Longest unit in s that is not reported."""
+        limit = self._max_step_ms
+        if limit < 0:
+            limit = MAX_STEP_MS if device_type == 'cuda' else 0.0
+        return limit * 1e-3 or math.inf
+
+    def watch(self, engine: Engine) -> None:
+        """Report an engine each second, and change its weights with the parameters."""
+        report = EngineReport(self.get_fully_qualified_name(), engine)
+        publisher = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        self.create_timer(1.0, lambda: publisher.publish(diagnostic_array(
+            self.get_clock().now().to_msg(), [report.status()])),
+            clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+        def change(accepted: list) -> None:
+            for parameter in accepted:
+                if parameter.name in SHARES:
+                    engine.set_weight(parameter.name.removeprefix('share.'), parameter.value)
+
+        self.add_post_set_parameters_callback(change)
 
     def _declare(self, name: str, default, description: str):
         descriptor = ParameterDescriptor(description=description, read_only=True)
@@ -121,11 +173,20 @@ class Host(Node):
         self.code = 1
 
 
-def _start(nodes: list[LifecycleNodeMixin], host: Host, stop: threading.Event) -> None:
-    """Configure all, then activate; a node that cannot ends the process.
+def _start(nodes: list[LifecycleNodeMixin], host: Host, engine: Engine,
+           stop: threading.Event) -> None:
+    """Tell the memory needed, configure all, then activate; what fails ends the process.
 
     In this order, because a policy that runs leaves little of the engine for loading.
     """
+    from cosmos3_ros.ros.memory import plan_memory
+    try:
+        if nodes and (told := plan_memory(nodes, engine)):
+            host.get_logger().info(told)
+    except ValueError as error:
+        host.fail(str(error))
+        stop.set()
+        return
     for transition in ('configure', 'activate'):
         for node in nodes:
             if stop.is_set():

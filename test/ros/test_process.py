@@ -96,3 +96,12 @@ def test_parameters_that_do_not_fit_together_are_named(run):
     code, output = run(arguments(give_up_age=20.0))
     assert code == 1
     assert 'max_chunk_age: found 50.0 s, wanted at most give_up_age, which is 20.0 s' in output
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_loading(run, monkeypatch):
+    from cosmos3_ros.ros import memory
+    monkeypatch.setattr(memory, 'free_bytes', lambda device: 1000)
+    code, output = run(arguments())
+    assert code == 1
+    assert '0.00 GB are free on cpu' in output and 'weights of base' in output
+    assert 'loading' not in output and 'Traceback' not in output

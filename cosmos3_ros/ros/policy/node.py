@@ -166,7 +166,9 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._say_model(f'warming up {reference}, loaded in {time.monotonic() - started:.1f} s')
         pictures = dict.fromkeys(CAMERAS, np.zeros((360, 640, 3), np.uint8))
         observation = Observation('Warm up.', pictures, np.zeros(ARM_JOINTS), 0.0)
-        self._engine.submit(self._make_job(self._model, observation, 0), name='warm-up').result()
+        # not as a chunk: what it takes is no measure of what chunks need
+        self._engine.submit(self._make_job(self._model, observation, 0), task='load',
+                            name='warm-up').result()
         self._say_model(f'ready: {reference}, after {time.monotonic() - started:.1f} s')
 
     def _say_model(self, text: str) -> None:

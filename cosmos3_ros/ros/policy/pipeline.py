@@ -16,7 +16,12 @@ import time
 from typing import Any
 
 from cosmos3_ros.droid.observation import Observation
-from cosmos3_ros.engine.engine import DeadlineExceeded, Engine, EngineClosed
+from cosmos3_ros.engine.engine import (
+    DeadlineExceeded,
+    DeadlineUnreachable,
+    Engine,
+    EngineClosed,
+)
 from cosmos3_ros.ros.images import ImageError
 from cosmos3_ros.ros.streams import Snapshot
 
@@ -101,8 +106,8 @@ class Pipeline:
                 raise CancelledError
             job = self._make_job(self._observe(request), request.seed)
             started = time.monotonic()
-            future = self._engine.submit(job, deadline=request.deadline,
-                                         name=f'policy {request.sequence}')
+            future = self._engine.submit(job, task='policy', deadline=request.deadline,
+                                         name=f'chunk {request.sequence}')
         except Exception as error:      # bad pictures, a closed engine, a job that refuses
             self._hand_over(self._delivering, self._end, request, None, error, 0.0)
             return
@@ -143,6 +148,8 @@ class Pipeline:
 def _reason(error: BaseException) -> tuple[str, str]:
     if isinstance(error, (CancelledError, EngineClosed)):
         return 'cancelled', 'flushed'
+    if isinstance(error, DeadlineUnreachable):
+        return 'unreachable', str(error)
     if isinstance(error, DeadlineExceeded):
         return 'late', str(error)
     if isinstance(error, ImageError):

@@ -107,7 +107,7 @@ class ReasonerNode(LifecycleNodeMixin, Node):
     def _load(self, reference: str) -> Reasoner:
         dtype = pick_dtype(self._value('precision'), self._engine.device)
         model = self._library.acquire(reference, dtype).result()
-        reasoner = Reasoner(model, partial(self._engine.submit, name='reason'),
+        reasoner = Reasoner(model, partial(self._engine.submit, task='reasoner', name='reason'),
                             slots=self._value('question_slots'),
                             length=self._value('question_length'))
         reasoner.submit(WARM_UP).result()       # takes the memory of all slots

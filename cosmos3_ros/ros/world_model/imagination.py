@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 import contextlib
 from dataclasses import dataclass
 import threading
 import time
 
-from cosmos3_ros.engine.engine import Engine, EngineClosed
+from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.stream import Stream
 from cosmos3_ros.tasks.rollout import Frame
 
 Job = Generator[None, None, None]
 Segment = Callable[[Callable[[Frame], None]], Job]
 FRAMES_HELD = 16        # frames that wait for the publishing thread: four latents
+SETTLE_TIMEOUT = 1.0    # s for the unit in progress
 FRAMES_OF_RATE = 32     # frames that the rate is taken over: a window of eight latents
 
 
@@ -87,7 +88,7 @@ class Imagination:
             take(stream)
         finally:
             if future.cancel():         # cancelled, or publishing failed
-                self._settle()
+                self._engine.settle(SETTLE_TIMEOUT)
         take(stream)                    # what the step in progress has still made
         future.result()
 
@@ -95,7 +96,8 @@ class Imagination:
         with self._lock:
             if self.stopped.is_set():
                 raise CancelledError
-            self._future = self._engine.submit(self._note_begin(job), name='imagine')
+            self._future = self._engine.submit(self._note_begin(job), task='world_model',
+                                                name='imagine')
             return self._future
 
     def _note_begin(self, job: Job) -> Job:
@@ -103,12 +105,6 @@ class Imagination:
             for _ in job:
                 self.begun = True
                 yield
-
-    def _settle(self) -> None:
-        """Wait until the step in progress has ended: the cancelled job makes no other."""
-        with contextlib.suppress(EngineClosed):
-            nothing = (None for _ in ())
-            wait([self._engine.submit(nothing, deadline=time.monotonic() + 1.0, name='settle')])
 
     def _count(self) -> None:
         progress, now = self.progress, time.monotonic()

@@ -1,0 +1,44 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that the nodes of a process will take, told before any of them loads."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rclpy.node import Node
+
+from cosmos3_ros.engine.device import pick_dtype
+from cosmos3_ros.engine.engine import Engine
+from cosmos3_ros.engine.memory import plan
+from cosmos3_ros.engine.sessions import free_bytes
+from cosmos3_ros.model.checkpoint import open_checkpoint
+from cosmos3_ros.model.config import CheckpointError
+
+
+def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
+    """The plan as a line. Raises MemoryPlanError if it does not fit.
+
+    Empty if a checkpoint is missing or cannot be opened: its node says why when it is configured.
+    """
+    by_name = {node.get_name(): node for node in nodes}
+
+    def value(node: str, parameter: str, default=0):
+        return by_name[node].get_parameter(parameter).value if node in by_name else default
+
+    base = value('reasoner', 'checkpoint', '') or value('world_model', 'checkpoint', '')
+    policy = value('policy', 'policy_checkpoint', '') or value('policy', 'checkpoint', '')
+    references = {'base': base, 'policy': policy if policy != base else ''}
+    dtype = pick_dtype(nodes[0].get_parameter('precision').value, engine.device)
+    try:
+        opened = {name: open_checkpoint(reference, engine.device)
+                  for name, reference in references.items() if reference}
+    except CheckpointError:
+        opened = {}
+    if not opened:
+        return ''
+    found = plan(opened, dtype, slots=value('reasoner', 'question_slots'),
+                 length=value('reasoner', 'question_length'),
+                 sessions=value('world_model', 'session_limit'))
+    free = free_bytes(engine.device)
+    found.check(free, str(engine.device))
+    return f'memory: {found}; {free / 1e9:.2f} GB are free on {engine.device}'
