@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 import sys
 
+BENCHES = {
+    'policy': 'action chunks', 'rollout': 'streamed videos', 'clip': 'whole videos',
+    'image': 'pictures', 'reason': 'answers about pictures', 'vae': 'the VAE alone',
+    'fidelity': 'what a precision changes in the output',
+    'start': 'until all models are ready', 'all': 'everything'}
 TRACE_HELP = 'write the jobs and units of the engine, for ui.perfetto.dev'
 
 
@@ -103,11 +108,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _counts(text: str) -> list[int]:
-    counts = [_count(part) for part in text.split(',')]
-    if not all(counts):
-        raise argparse.ArgumentTypeError(f'found {text!r}, wanted numbers from 1 on')
-    return counts
+def _positive(text: str) -> int:
+    if not _count(text):
+        raise argparse.ArgumentTypeError(f'found {text!r}, wanted a number from 1 on')
+    return int(text)
+
+
+def _names(text: str) -> list[str]:
+    return text.split(',')
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -130,25 +138,34 @@ def _add_checkpoint(verbs: argparse._SubParsersAction) -> None:
 
 
 def _add_bench(verbs: argparse._SubParsersAction) -> None:
-    bench = verbs.add_parser('bench', help='measure a task on this machine')
-    works = bench.add_subparsers(dest='work', required=True, metavar='WORK')
-    policy = works.add_parser('policy', help='a DROID action chunk')
-    policy.add_argument('--checkpoint', default='random:edge-droid')
-    policy.add_argument('--runs', type=int, default=10)
-    rollout = works.add_parser('rollout', help='a streamed video')
-    rollout.add_argument('--checkpoint', default='random:edge')
-    rollout.add_argument('--runs', type=int, default=3)
-    rollout.add_argument('--frames', type=int, default=241)
-    rollout.add_argument('--mode', choices=('kv', 'chained', 'clip'), default='kv')
-    rollout.add_argument('--size', default='832x480', metavar='WxH')
-    rollout.add_argument('--steps', type=int, default=20)
-    reason = works.add_parser('reason', help='answers about a picture each')
-    reason.add_argument('--checkpoint', default='random:edge')
-    reason.add_argument('--runs', type=int, default=3)
-    reason.add_argument('--streams', type=_counts, default=[1, 4, 8, 32], metavar='N,N',
-                        help='questions at once (default: 1,4,8,32)')
-    reason.add_argument('--tokens', type=int, default=256, help='of an answer (default: 256)')
-    mixed = works.add_parser('mixed', help='the policy alone, then all three tasks at once')
+    bench = verbs.add_parser('bench', help='measure tasks on this machine')
+    groups = bench.add_subparsers(dest='group', required=True, metavar='GROUP')
+    for group, what in BENCHES.items():
+        _add_bench_group(groups.add_parser(group, help=what))
+    _add_bench_mixed(groups)
+
+
+def _add_bench_group(bench: argparse.ArgumentParser) -> None:
+    bench.set_defaults(function=_bench)
+    bench.add_argument('--works', type=_names, default=[], metavar='A,B',
+                       help='these alone, by the names of their rows')
+    bench.add_argument('--checkpoint', default='random:edge', help='makes videos and answers')
+    bench.add_argument('--policy-checkpoint', default='random:edge-droid')
+    bench.add_argument('--precision', nargs='+', default=['auto'], metavar='P',
+                       choices=('auto', 'fp32', 'bf16', 'fp8'), help='one or several')
+    bench.add_argument('--runs', type=_positive, default=5, help='after warm-up (default: 5)')
+    bench.add_argument('--against', choices=('diffusers',), default=None,
+                       help='measure its transformer, VAE and pipeline too, eager and compiled')
+    bench.add_argument('--quick', action='store_true',
+                       help='tiny sizes, to see that everything works')
+    bench.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+    bench.add_argument('--json', type=Path, default=None, metavar='FILE',
+                       help='write environment and rows, anew after every work')
+
+
+def _add_bench_mixed(groups: argparse._SubParsersAction) -> None:
+    mixed = groups.add_parser('mixed', help='the policy alone, then all three tasks at once')
+    mixed.set_defaults(function=_bench_mixed)
     mixed.add_argument('--checkpoint', default='random:edge')
     mixed.add_argument('--policy-checkpoint', default='random:edge-droid')
     mixed.add_argument('--streams', type=int, default=8, help='that ask (default: 8)')
@@ -156,10 +173,8 @@ def _add_bench(verbs: argparse._SubParsersAction) -> None:
     mixed.add_argument('--size', default='832x480', metavar='WxH')
     mixed.add_argument('--seconds', type=float, default=60.0, help='with all (default: 60)')
     mixed.add_argument('--trace', type=Path, default=None, metavar='FILE', help=TRACE_HELP)
-    for work in (policy, rollout, reason, mixed):
-        work.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
-        work.add_argument('--json', type=Path, default=None, metavar='FILE')
-        work.set_defaults(function=_bench)
+    mixed.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+    mixed.add_argument('--json', type=Path, default=None, metavar='FILE')
 
 
 def _demo(options: argparse.Namespace, _: list[str]) -> int:
@@ -207,31 +222,20 @@ def _make_tiny(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _bench(options: argparse.Namespace, _: list[str]) -> int:
-    from .bench import policy, reason, report, rollout
+    from .bench.suite import Suite, pick
+    from .engine.device import pick_device
+    works = pick(options.group, options.works, options.against)
+    references = {'base': options.checkpoint, 'policy': options.policy_checkpoint}
+    suite = Suite(pick_device(options.device), references, options.runs, options.quick,
+                  options.json)
+    return suite.run(works, options.precision)
+
+
+def _bench_mixed(options: argparse.Namespace, _: list[str]) -> int:
+    from .bench import mixed, report
     from .engine.device import pick_device, pick_dtype
-    from .model.checkpoint import load
     from .tasks.rollout import RolloutRecipe
     device = pick_device(options.device)
-    if options.work == 'mixed':
-        return _bench_mixed(options, device)
-    dtype = pick_dtype('auto', device)
-    model, precision = load(options.checkpoint, device, dtype), str(dtype).removeprefix('torch.')
-    if options.work == 'policy':
-        rows = policy.measure(model, precision, options.runs)
-    elif options.work == 'reason':
-        rows = reason.measure(model, precision, options.runs, options.streams, options.tokens)
-    else:
-        width, height = map(int, options.size.split('x'))
-        recipe = RolloutRecipe(mode=options.mode, width=width, height=height, steps=options.steps)
-        rows = rollout.measure(model, precision, options.runs, options.frames, recipe)
-    report.write(rows, device, options.json)
-    return 0
-
-
-def _bench_mixed(options: argparse.Namespace, device) -> int:
-    from .bench import mixed, report
-    from .engine.device import pick_dtype
-    from .tasks.rollout import RolloutRecipe
     width, height = _size(options.size)
     recipe = RolloutRecipe(mode=options.rollout, width=width, height=height)
     load = mixed.Load(recipe, streams=options.streams, seconds=options.seconds)

@@ -5,65 +5,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+import statistics
 import time
 
 import numpy as np
-import torch
 
-from ..engine.engine import Engine
-from ..model.cosmos3 import Cosmos3
 from ..tasks.question import Answer, Question
 from ..tasks.reason import Reasoner
 from .report import Row
-
-LENGTH = 4096           # tokens of a slot, the default of the node
-SIZE = (480, 640, 3)
+from .setting import Setting
 
 
-def measure(model: Cosmos3, precision: str, runs: int, streams: Sequence[int],
-            tokens: int) -> list[Row]:
-    """Rows for each number of questions asked at once, on an engine of its own, as on a robot.
+def answers(setting: Setting, streams: int) -> list[Row]:
+    """So many questions asked at once, each with a picture that was not seen before.
 
-    Every question has a picture that was not seen before. `runs` after one that warms up.
+    A run's time to the first token, and its tokens per second and stream, are medians of its
+    streams; tokens per second in all count from the first question to the last answer.
     """
-    rows: list[Row] = []
-    with Engine(model.device) as engine:
-        for count in streams:
-            reasoner = Reasoner(model, engine.submit, slots=count, length=LENGTH)
-            _ask(reasoner, count, min(tokens, 32), seed=0)
-            if model.device.type == 'cuda':
-                torch.cuda.reset_peak_memory_stats(model.device)
-            results = [_ask(reasoner, count, tokens, seed=1 + run) for run in range(runs)]
-            rows += _rows(model, precision, count, tokens, results)
-            del reasoner                # and the memory of its slots
-    return rows
+    sizes = setting.sizes
+    reasoner = Reasoner(setting.model('base'), setting.engine.submit, slots=streams,
+                        length=sizes.slot)
+    runs = [ask(reasoner, streams, setting, run) for run in range(1 + setting.runs)][1:]
+    asked = runs[0][0][0]
+    first, stream, total = _floors(setting, streams, asked.prompt_tokens)
+    shape = (f'{streams} stream{"s" * (streams > 1)}, a picture of '
+             f'{sizes.question[0]}x{sizes.question[1]} each, {asked.prompt_tokens} tokens read, '
+             f'{sizes.tokens} written')
+
+    def row(metric: str, unit: str, values: Sequence[float], floor: float) -> Row:
+        return Row(f'reason_{streams}', shape, setting.precision, metric, unit, tuple(values),
+                   floor)
+    return [
+        row('ttft_ms', 'ms', [1e3 * statistics.median(a.time_to_first_token for a in run)
+                              for run, _ in runs], 1e3 * first),
+        row('tok_per_s_stream', '1/s', [statistics.median(a.tokens_per_second for a in run)
+                                        for run, _ in runs], stream),
+        row('tok_per_s_total', '1/s', [sum(a.completion_tokens for a in run) / took
+                                       for run, took in runs], total)]
 
 
-def _ask(reasoner: Reasoner, count: int, tokens: int,
+def ask(reasoner: Reasoner, streams: int, setting: Setting,
          seed: int) -> tuple[list[Answer], float]:
     """Ask so many questions at once; the answers, and the seconds until the last."""
     random = np.random.default_rng(seed)
-    questions = [Question(f'What is on table {i}?', (random.integers(0, 256, SIZE, np.uint8),),
-                          max_tokens=tokens) for i in range(count)]
+    width, height = setting.sizes.question
+    questions = [Question(f'What is on table {i}?',
+                          (random.integers(0, 256, (height, width, 3), np.uint8),),
+                          max_tokens=setting.sizes.tokens) for i in range(streams)]
     started = time.perf_counter()
-    with ThreadPoolExecutor(count) as askers:
-        answers = list(askers.map(lambda one: reasoner.submit(one).result(), questions))
-    return answers, time.perf_counter() - started
+    with ThreadPoolExecutor(streams) as askers:
+        found = list(askers.map(lambda one: reasoner.submit(one).result(), questions))
+    return found, time.perf_counter() - started
 
 
-def _rows(model: Cosmos3, precision: str, count: int, tokens: int,
-          results: Sequence[tuple[list[Answer], float]]) -> list[Row]:
-    answers = [answer for run, _ in results for answer in run]
-    first = [1e3 * answer.time_to_first_token for answer in answers]
-    total = [sum(answer.completion_tokens for answer in run) / took for run, took in results]
-    shape = f'{count} streams, 640x480, {answers[0].prompt_tokens} + {tokens} tokens'
-    rows = [
-        Row('reason', shape, precision, 'ttft_ms_p50', 'ms', tuple(first)),
-        Row('reason', shape, precision, 'ttft_ms_p99', 'ms', (float(np.percentile(first, 99)),)),
-        Row('reason', shape, precision, 'tok_per_s_stream', '1/s',
-            tuple(answer.tokens_per_second for answer in answers)),
-        Row('reason', shape, precision, 'tok_per_s_total', '1/s', tuple(total))]
-    if model.device.type == 'cuda':
-        peak = torch.cuda.max_memory_allocated(model.device) / 1e9
-        rows.append(Row('reason', shape, precision, 'peak_memory_gb', 'GB', (peak,)))
-    return rows
+def _floors(setting: Setting, streams: int, prompt: int) -> tuple[float, float, float]:
+    """Of the median first token (s), and the most tokens per second, a stream and in all.
+
+    The device reads one prompt after the other, so the median stream waits for half of them.
+    """
+    floors, sizes = setting.floors('base'), setting.sizes
+    vision = setting.checkpoint('base').vision_config
+    patches = sizes.question[0] * sizes.question[1] // vision.patch_size**2
+    read = floors.question(vision, patches, prompt)
+    token = floors.token(streams, prompt + sizes.tokens / 2)
+    total = streams * read + (sizes.tokens - 1) * token
+    return (streams + 1) / 2 * read, 1 / token, streams * sizes.tokens / total
