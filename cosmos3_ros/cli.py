@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(function=_run)
     _add_imagine(verbs)
     _add_ask(verbs)
+    _add_replay(verbs)
     _add_checkpoint(verbs)
     _add_bench(verbs)
     return parser
@@ -95,6 +96,27 @@ def _add_ask(verbs: argparse._SubParsersAction) -> None:
     ask.add_argument('--namespace', default='', help='of the nodes')
     ask.add_argument('--timeout', type=float, default=10.0,
                      help='s to wait for the node (default: %(default)s)')
+
+
+def _add_replay(verbs: argparse._SubParsersAction) -> None:
+    replay = verbs.add_parser('replay', help='run the policy over a recorded bag and compare it '
+                              'with the recorded motion; needs no ROS')
+    replay.set_defaults(function=_replay)
+    replay.add_argument('bag', help='bag folder, .mcap or .db3 file, or sample')
+    replay.add_argument('--checkpoint', required=True, help='folder, hub id or random: name')
+    replay.add_argument('--topics', type=Path, metavar='FILE',
+                        help='YAML map of topics, joints and limits, or a parameter file')
+    replay.add_argument('--instruction', default='', help="(default: the bag's)")
+    pace = replay.add_mutually_exclusive_group()
+    pace.add_argument('--execute', type=_count, default=8, metavar='ROWS',
+                      help='ask again after so many rows (default: %(default)s)')
+    pace.add_argument('--latency', type=float, metavar='S',
+                      help='ask as a live node whose chunks take so long')
+    replay.add_argument('--seed', type=_count, default=0)
+    replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+    replay.add_argument('--precision', default='auto')
+    replay.add_argument('--report', type=Path, metavar='FILE', help='HTML')
+    replay.add_argument('--json', type=Path, metavar='FILE')
 
 
 def _count(text: str) -> int:
@@ -191,6 +213,21 @@ def _ask(options: argparse.Namespace, _: list[str]) -> int:
     question = {name: getattr(options, name)
                 for name in ('text', 'cameras', 'thinking', 'max_tokens', 'temperature')}
     return ask(question, options.pictures, options.namespace, options.timeout)
+
+
+def _replay(options: argparse.Namespace, _: list[str]) -> int:
+    from .replay import report, runner, setup, timeline
+    names = setup.read(options.topics)
+    pace = (timeline.EveryRows(options.execute) if options.latency is None else
+            timeline.WithLatency(options.latency, names.chunks_in_flight))
+    result = runner.run(options.bag, options.checkpoint, names, pace, options.instruction,
+                        options.seed, options.device, options.precision)
+    if options.json is not None:
+        runner.write_json(result, options.json)
+    if options.report is not None:
+        report.write(result, options.report)
+    print(runner.verdict(result))
+    return 0
 
 
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:

@@ -1,0 +1,170 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A policy run over a bag, and what its chunks are worth, as plain values."""
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+import time
+
+import cv2
+import numpy as np
+from tqdm import tqdm
+
+from cosmos3_ros.control.gate import GateError, check_finite
+from cosmos3_ros.droid.actions import joint_targets
+from cosmos3_ros.droid.observation import CAMERAS, Observation, ObservationError
+from cosmos3_ros.droid.recipe import STEP, request
+from cosmos3_ros.engine.device import pick_device, pick_dtype
+from cosmos3_ros.engine.engine import Engine
+from cosmos3_ros.engine.library import ModelLibrary
+from cosmos3_ros.sensing.images import ImageError
+from cosmos3_ros.sensing.intake import observe
+from cosmos3_ros.tasks.policy import policy
+
+from . import scores
+from .bag import Bag, BagError
+from .motion import Motion
+from .setup import Setup
+from .timeline import EveryRows, Pace, Refused, walk
+
+Ask = Callable[[Observation, int], np.ndarray]
+STEP_NS = round(STEP * 1e9)
+STRIP = 8               # moments shown of an episode
+
+
+def run(bag: str, checkpoint: str, setup: Setup, pace: Pace, instruction: str, seed: int,
+        device: str = 'auto', precision: str = 'auto') -> dict:
+    """Load a checkpoint and replay a bag through it; see `replay`."""
+    place = pick_device(device)
+    with Engine(place) as engine, Bag(bag) as opened:
+        model = ModelLibrary(engine).acquire(checkpoint, pick_dtype(precision, place)).result()
+
+        def ask(observation: Observation, number: int) -> np.ndarray:
+            return engine.submit(policy(model, request(observation, number))).result().actions
+
+        result = replay(opened, setup, pace, instruction, seed, ask)
+    result['settings'] |= {'checkpoint': checkpoint, 'device': place.type, 'precision': precision}
+    return result
+
+
+def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask: Ask) -> dict:
+    """Ask about every observation of a bag and score the chunks.
+
+    `ask` gets an observation and a seed, counted up from `seed`, and returns the network's rows,
+    float32 [h, 8]. The result is plain values; `timing` alone depends on the machine, `drawing` is
+    for the report. Raises BagError if no chunk came.
+    """
+    motion, chunks, refused, codes = Motion(bag, setup), [], Counter(), {}
+    seconds, strip = [], []
+    bar = tqdm(total=round((bag.end - bag.start) * 1e-9, 1), unit='s', desc=bag.name, disable=None)
+    started = time.monotonic()
+    for moment in walk(bag, setup, pace, instruction):
+        bar.update(round((getattr(moment, 'time', None) or moment.taken) * 1e-9
+                         - bag.start * 1e-9 - bar.n, 2))
+        if isinstance(moment, Refused):
+            _count(refused, codes, moment.refusal.code, moment.refusal.text)
+            continue
+        if isinstance(pace, EveryRows) is False and (
+                moment.ready - moment.snapshot.stamp > setup.max_reply_age * 1e9):
+            _count(refused, codes, 'late', 'the chunk would come later than max_reply_age')
+            continue
+        number = (seed + len(chunks)) % 2**32
+        try:
+            observation = observe(moment.snapshot, moment.instruction, setup.gripper_range())
+            asked = time.monotonic()
+            targets = joint_targets(ask(observation, number))
+            seconds.append(time.monotonic() - asked)
+            check_finite(targets, setup.joint_names)
+        except (ImageError, ObservationError, GateError) as error:
+            code = {ImageError: 'picture', GateError: 'not_finite'}.get(type(error), 'observation')
+            _count(refused, codes, code, str(error))
+            continue
+        stamp = moment.snapshot.stamp
+        chunks.append((stamp, moment.ready, number, targets, observation))
+        if (stamp - bag.start) * STRIP >= len(strip) * (bag.end - bag.start):
+            strip.append(((stamp - bag.start) * 1e-9, _thumbnail(observation)))
+        chunks[-1] = (*chunks[-1][:4], np.append(observation.joints, observation.gripper))
+    bar.close()
+    if not chunks:
+        reasons = '; '.join(codes.values()) or 'no picture came while there was an instruction'
+        raise BagError(f'bag {bag.path}: no observation could be used: {reasons}')
+    return _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes, strip) | {
+        'timing': {'wall_s': time.monotonic() - started,
+                   'latency_s': scores.spread(np.array(seconds)),
+                   'actions_per_second': len(chunks) * len(chunks[0][3]) / sum(seconds)}}
+
+
+def verdict(result: dict) -> str:
+    """One line: how far from the recording, against an arm that holds still."""
+    figures, refused = result['scores'], result['refused']
+    error, hold = figures['joint_error']['mean'], figures['hold_error']['mean']
+    agreement = figures['gripper_agreement']
+    if error is None:
+        return f'{result["bag"]}: nothing was recorded where chunks are due'
+    against = 'better' if error < hold else 'worse'
+    return (f'{result["bag"]}: {against} than holding still ({error:.3f} rad from the recording, '
+            f'holding {hold:.3f}); gripper agrees in {agreement:.0%}; '
+            f'{len(result["chunks"])} chunks, {refused["share"]:.0%} of observations refused')
+
+
+def _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes, strip) -> dict:
+    stamps, ready = (np.array([chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
+    targets, states = (np.stack([chunk[i] for chunk in chunks]) for i in (3, 4))
+    due = stamps[:, None] + STEP_NS * np.arange(targets.shape[1])
+    recorded = motion.at(due.ravel()).reshape(targets.shape)
+    errors = scores.joint_errors(targets, recorded)
+    holds = scores.joint_errors(np.broadcast_to(states[:, None], targets.shape), recorded)
+    times, rows = scores.executed(stamps, ready, targets, STEP_NS)
+    seams = scores.seam_jumps(stamps, ready, targets, STEP_NS)
+    overlaps = scores.disagreement(stamps, targets, STEP_NS)
+    total = len(chunks) + sum(refused.values())
+    return {
+        'format': 'cosmos3-replay/1', 'bag': bag.name,
+        'duration_s': (bag.end - bag.start) * 1e-9,
+        'settings': {'pace': pace.text, 'seed': seed, 'instruction': instruction,
+                     'setup': asdict(setup)},
+        'scores': {
+            'joint_error': scores.spread(errors), 'hold_error': scores.spread(holds),
+            'by_joint': {name: scores.spread(errors[..., i])
+                         for i, name in enumerate(setup.arm_joints)},
+            'by_step': {name: scores.spread(errors[..., i], 0)
+                        for i, name in enumerate(setup.arm_joints)},
+            'gripper_agreement': scores.gripper_agreement(targets[..., 7], recorded[..., 7]),
+            'gripper_switches': scores.switch_timing(times, rows[:, 7], motion.at(times)[:, 7]),
+            'seam_jump': scores.spread(seams), 'disagreement': scores.spread(overlaps),
+            'jerk': scores.jerk(targets, STEP), 'recorded_jerk': scores.jerk(recorded, STEP)},
+        'refused': {'share': sum(refused.values()) / total, 'counts': dict(refused),
+                    'examples': codes},
+        'chunks': [{'stamp': int(stamp), 'seed': chunk[2],
+                    'joint_error': scores.spread(error)['mean'],
+                    'gripper_agreement': scores.gripper_agreement(row[None, :, 7],
+                                                                  truth[None, :, 7])}
+                   for stamp, chunk, error, row, truth in zip(stamps, chunks, errors, targets,
+                                                              recorded)],
+        'drawing': {'start': bag.start, 'stamps': stamps, 'targets': targets, 'strip': strip,
+                    'times': motion.times, 'recorded': motion.at(motion.times),
+                    'names': setup.joint_names, 'errors': errors, 'holds': holds}}
+
+
+def _count(refused: Counter, codes: dict[str, str], code: str, text: str) -> None:
+    refused[code] += 1
+    codes.setdefault(code, text)
+
+
+def _thumbnail(observation: Observation) -> str:
+    """The three pictures side by side, as base64 of a JPEG."""
+    pictures = [cv2.resize(observation.pictures[name], (192, 108), interpolation=cv2.INTER_AREA)
+                for name in CAMERAS]
+    _, data = cv2.imencode('.jpg', cv2.cvtColor(np.concatenate(pictures), cv2.COLOR_RGB2BGR))
+    return base64.b64encode(data).decode()
+
+
+def write_json(result: dict, path: Path) -> None:
+    """All but what is drawn."""
+    import json
+    values = {name: value for name, value in result.items() if name != 'drawing'}
+    path.write_text(json.dumps(values, indent=1) + '\n', encoding='utf-8')
