@@ -102,8 +102,10 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
     replay = verbs.add_parser('replay', help='run the policy over a recorded bag and compare it '
                               'with the recorded motion; needs no ROS')
     replay.set_defaults(function=_replay)
-    replay.add_argument('bag', help='bag folder, .mcap or .db3 file, or sample')
-    replay.add_argument('--checkpoint', required=True, help='folder, hub id or random: name')
+    replay.add_argument('bag', nargs='?', help='bag folder, .mcap or .db3 file, or sample')
+    replay.add_argument('--compare', nargs=2, type=Path, metavar='JSON',
+                        help='two results of one bag: paired differences, second minus first')
+    replay.add_argument('--checkpoint', help='folder, hub id or random: name')
     replay.add_argument('--topics', type=Path, metavar='FILE',
                         help='YAML map of topics, joints and limits, or a parameter file')
     replay.add_argument('--instruction', default='', help="(default: the bag's)")
@@ -216,7 +218,12 @@ def _ask(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _replay(options: argparse.Namespace, _: list[str]) -> int:
-    from .replay import report, runner, setup, timeline
+    from .replay import compare, report, runner, setup, timeline
+    if options.compare is not None:
+        print(compare.compare(*options.compare))
+        return 0
+    if options.bag is None or options.checkpoint is None:
+        raise ValueError('replay: wanted a bag and --checkpoint, or --compare with two results')
     names = setup.read(options.topics)
     pace = (timeline.EveryRows(options.execute) if options.latency is None else
             timeline.WithLatency(options.latency, names.chunks_in_flight))

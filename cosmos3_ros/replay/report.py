@@ -29,7 +29,7 @@ td:first-child,th:first-child{text-align:left}
 .strip{display:grid;grid-template-columns:repeat({{ strip|length }},1fr);gap:6px;
 text-align:center}.strip img{width:100%;border-radius:4px}</style><main>
 <h1>Replay of {{ r.bag }}</h1><div class="muted">{{ line }}</div>
-<div class="muted">{{ r.settings.checkpoint }} · {{ r.settings.pace }} · seed
+<div class="muted">{{ r.settings.checkpoint or 'policy' }} · {{ r.settings.pace }} · seed
 {{ r.settings.seed }} · {{ '%.1f'|format(r.duration_s) }} s recorded</div>
 <div class="tiles">{% for name, value, note in tiles %}<div class="card"><small>{{ name }}</small>
 <b>{{ value }}</b><small>{{ note }}</small></div>{% endfor %}</div>

@@ -149,7 +149,7 @@ class _Walk:
     def _look(self, now: int) -> Iterator[Taken | Refused]:
         self._now = now
         wrist = self._streams.cameras[WRIST].latest
-        if not (self._instruction and self._pace.wants(now, wrist.stamp if wrist else 0)):
+        if not (wrist and self._instruction and self._pace.wants(now, wrist.stamp)):
             return
         snapshot, unused = self._intake.take(now)
         if unused is not None:
