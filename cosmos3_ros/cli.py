@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(function=_run)
     _add_imagine(verbs)
     _add_ask(verbs)
+    _add_record(verbs)
     _add_replay(verbs)
     _add_checkpoint(verbs)
     _add_bench(verbs)
@@ -119,6 +120,16 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
     replay.add_argument('--precision', default='auto')
     replay.add_argument('--report', type=Path, metavar='FILE', help='HTML')
     replay.add_argument('--json', type=Path, metavar='FILE')
+
+
+def _add_record(verbs: argparse._SubParsersAction) -> None:
+    record = verbs.add_parser('record', help='record what the policy sees and says to an mcap '
+                              'bag, until Ctrl-C')
+    record.set_defaults(function=_record)
+    record.add_argument('out', type=Path, help='a new folder')
+    record.add_argument('--seconds', type=float, help='(default: until Ctrl-C)')
+    record.add_argument('--topics', type=Path, metavar='FILE', help='as of replay')
+    record.add_argument('--namespace', default='', help='of the nodes')
 
 
 def _count(text: str) -> int:
@@ -215,6 +226,12 @@ def _ask(options: argparse.Namespace, _: list[str]) -> int:
     question = {name: getattr(options, name)
                 for name in ('text', 'cameras', 'thinking', 'max_tokens', 'temperature')}
     return ask(question, options.pictures, options.namespace, options.timeout)
+
+
+def _record(options: argparse.Namespace, _: list[str]) -> int:
+    from .replay import setup
+    from .ros.record import record
+    return record(options.out, setup.read(options.topics), options.seconds, options.namespace)
 
 
 def _replay(options: argparse.Namespace, _: list[str]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+import math
 
 from cosmos3_ros.droid.recipe import STEP
 from cosmos3_ros.sensing.intake import Intake
@@ -61,6 +62,10 @@ class EveryRows:
         self._due = stamp + self._period - self._slack
         return stamp
 
+    def next_reply(self, now: int) -> float:
+        """When the next chunk is there (ns), infinity if that changes nothing."""
+        return math.inf
+
     def flush(self) -> None:
         """A new instruction: wants an observation at once."""
         self._due = 0
@@ -87,6 +92,9 @@ class WithLatency:
     def take(self, stamp: int, now: int) -> int:
         self._replies.append(now + self._latency)
         return self._replies[-1]
+
+    def next_reply(self, now: int) -> float:
+        return min((reply for reply in self._replies if reply > now), default=math.inf)
 
     def flush(self) -> None:
         self._replies.clear()
@@ -122,9 +130,9 @@ class _Walk:
         tick = self._now + TICK
         topics = [*self._by_topic, *filter(None, [self._spoken])]
         for topic, time, message in self._bag.messages(topics):
-            while tick <= time:
-                yield from self._look(tick)
-                tick += TICK
+            while (due := min(tick, self._pace.next_reply(self._now))) <= time:
+                tick += TICK if due == tick else 0
+                yield from self._look(due)
             yield from self._hear(topic, time, message)
         if refused := self._intake.refused:
             yield Refused(self._now, refused[1])
