@@ -115,6 +115,8 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
                       help='ask again after so many rows (default: %(default)s)')
     pace.add_argument('--latency', type=float, metavar='S',
                       help='ask as a live node whose chunks take so long')
+    pace.add_argument('--live', action='store_true',
+                      help='play the bag to a real policy node over ROS')
     replay.add_argument('--seed', type=_count, default=0)
     replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
     replay.add_argument('--precision', default='auto')
@@ -244,8 +246,13 @@ def _replay(options: argparse.Namespace, _: list[str]) -> int:
     names = setup.read(options.topics)
     pace = (timeline.EveryRows(options.execute) if options.latency is None else
             timeline.WithLatency(options.latency, names.chunks_in_flight))
-    result = runner.run(options.bag, options.checkpoint, names, pace, options.instruction,
-                        options.seed, options.device, options.precision)
+    if options.live:
+        from .ros import live_replay
+        result = live_replay.run(options.bag, options.checkpoint, names, options.instruction,
+                                 options.seed, options.device)
+    else:
+        result = runner.run(options.bag, options.checkpoint, names, pace, options.instruction,
+                            options.seed, options.device, options.precision)
     if options.json is not None:
         runner.write_json(result, options.json)
     if options.report is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 import time
 
@@ -36,6 +36,16 @@ STEP_NS = round(STEP * 1e9)
 STRIP = 8               # moments shown of an episode
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Targets, float64 [h, 8], of an observation; `stamp` and `ready` in ns of recorded time."""
+
+    stamp: int
+    ready: int
+    seed: int
+    targets: np.ndarray
+
+
 def run(bag: str, checkpoint: str, setup: Setup, pace: Pace, instruction: str, seed: int,
         device: str = 'auto', precision: str = 'auto') -> dict:
     """Load a checkpoint and replay a bag through it; see `replay`."""
@@ -58,7 +68,8 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
     float32 [h, 8]. The result is plain values; `timing` alone depends on the machine, `drawing` is
     for the report. Raises BagError if no chunk came.
     """
-    motion, chunks, refused, codes = Motion(bag, setup), [], Counter(), {}
+    chunks: list[Chunk] = []
+    refused, codes = Counter(), {}
     seconds, strip = [], []
     bar = tqdm(total=round((bag.end - bag.start) * 1e-9, 1), unit='s', desc=bag.name, disable=None)
     started = time.monotonic()
@@ -68,7 +79,7 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
         if isinstance(moment, Refused):
             _count(refused, codes, moment.refusal.code, moment.refusal.text)
             continue
-        if isinstance(pace, EveryRows) is False and (
+        if not isinstance(pace, EveryRows) and (
                 moment.ready - moment.snapshot.stamp > setup.max_reply_age * 1e9):
             _count(refused, codes, 'late', 'the chunk would come later than max_reply_age')
             continue
@@ -84,18 +95,17 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
             _count(refused, codes, code, str(error))
             continue
         stamp = moment.snapshot.stamp
-        chunks.append((stamp, moment.ready, number, targets, observation))
+        chunks.append(Chunk(stamp, moment.ready, number, targets))
         if (stamp - bag.start) * STRIP >= len(strip) * (bag.end - bag.start):
             strip.append(((stamp - bag.start) * 1e-9, _thumbnail(observation)))
-        chunks[-1] = (*chunks[-1][:4], np.append(observation.joints, observation.gripper))
     bar.close()
     if not chunks:
         reasons = '; '.join(codes.values()) or 'no picture came while there was an instruction'
         raise BagError(f'bag {bag.path}: no observation could be used: {reasons}')
-    return _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes, strip) | {
+    return score(bag, setup, pace.text, instruction, seed, chunks, refused, codes, strip) | {
         'timing': {'wall_s': time.monotonic() - started,
                    'latency_s': scores.spread(np.array(seconds)),
-                   'actions_per_second': len(chunks) * len(chunks[0][3]) / sum(seconds)}}
+                   'actions_per_second': sum(len(chunk.targets) for chunk in chunks) / sum(seconds)}}
 
 
 def verdict(result: dict) -> str:
@@ -111,9 +121,17 @@ def verdict(result: dict) -> str:
             f'{len(result["chunks"])} chunks, {refused["share"]:.0%} of observations refused')
 
 
-def _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes, strip) -> dict:
-    stamps, ready = (np.array([chunk[i] for chunk in chunks], np.int64) for i in (0, 1))
-    targets, states = (np.stack([chunk[i] for chunk in chunks]) for i in (3, 4))
+def score(bag: Bag, setup: Setup, pace: str, instruction: str, seed: int, chunks: list[Chunk],
+          refused: Counter, codes: dict[str, str], strip: list[tuple[float, str]]) -> dict:
+    """What chunks are worth against the recorded motion; see `replay`.
+
+    `refused` counts observations by code, `codes` has an example of each; `strip`: s and JPEG.
+    """
+    motion = Motion(bag, setup)
+    stamps = np.array([chunk.stamp for chunk in chunks], np.int64)
+    ready = np.array([chunk.ready for chunk in chunks], np.int64)
+    targets = np.stack([chunk.targets for chunk in chunks])
+    states = motion.at(stamps)
     due = stamps[:, None] + STEP_NS * np.arange(targets.shape[1])
     recorded = motion.at(due.ravel()).reshape(targets.shape)
     errors = scores.joint_errors(targets, recorded)
@@ -125,7 +143,7 @@ def _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes,
     return {
         'format': 'cosmos3-replay/1', 'bag': bag.name,
         'duration_s': (bag.end - bag.start) * 1e-9,
-        'settings': {'pace': pace.text, 'seed': seed, 'instruction': instruction,
+        'settings': {'pace': pace, 'seed': seed, 'instruction': instruction,
                      'setup': asdict(setup)},
         'scores': {
             'joint_error': scores.spread(errors), 'hold_error': scores.spread(holds),
@@ -139,7 +157,7 @@ def _result(bag, setup, pace, instruction, seed, motion, chunks, refused, codes,
             'jerk': scores.jerk(targets, STEP), 'recorded_jerk': scores.jerk(recorded, STEP)},
         'refused': {'share': sum(refused.values()) / total, 'counts': dict(refused),
                     'examples': codes},
-        'chunks': [{'stamp': int(stamp), 'seed': chunk[2],
+        'chunks': [{'stamp': int(stamp), 'seed': chunk.seed,
                     'joint_error': scores.spread(error)['mean'],
                     'gripper_agreement': scores.gripper_agreement(row[None, :, 7],
                                                                   truth[None, :, 7])}

@@ -35,10 +35,13 @@ class Recorder(Node):
     Of a camera that is published both raw and compressed, the compressed pictures are taken.
     """
 
-    def __init__(self, writer: Writer, setup: Setup, namespace: str = '', **node_options):
+    def __init__(self, path: Path, setup: Setup, namespace: str = '', **node_options):
         super().__init__('record', namespace=namespace, **node_options)
         self.counts: dict[str, int] = {}
-        self._writer, self._types = writer, get_typestore(Stores.ROS2_JAZZY)
+        self._writing, self._finished = threading.Lock(), False
+        self._writer = Writer(path, version=9, storage_plugin=StoragePlugin.MCAP)
+        self._writer.open()
+        self._types = get_typestore(Stores.ROS2_JAZZY)
         definition = (share_directory() / 'msg/ActionChunk.msg').read_text(encoding='utf-8')
         self._types.register(get_types_from_msg(definition, CHUNK))
         self._cameras = [self.resolve_topic_name(topic.removesuffix('/compressed'))
@@ -48,6 +51,12 @@ class Recorder(Node):
             ('policy/action_chunk', CHUNK), ('policy/joint_trajectory', TRAJECTORY),
             ('policy/gripper_trajectory', TRAJECTORY))}
         self.create_timer(LOOK, self._look)
+
+    def finish(self) -> None:
+        """Close the bag; what comes later is not written."""
+        with self._writing:
+            self._finished = True
+            self._writer.close()
 
     def _look(self) -> None:
         """Subscribe to wanted topics that somebody publishes by now."""
@@ -75,7 +84,9 @@ class Recorder(Node):
 
     def _write(self, connection, data: bytes) -> None:
         self.counts[connection.topic] += 1
-        self._writer.write(connection, self.get_clock().now().nanoseconds, bytes(data))
+        with self._writing:
+            if not self._finished:
+                self._writer.write(connection, self.get_clock().now().nanoseconds, bytes(data))
 
 
 def record(path: Path, setup: Setup, seconds: float | None, namespace: str) -> int:
@@ -91,11 +102,11 @@ def record(path: Path, setup: Setup, seconds: float | None, namespace: str) -> i
         signal.signal(number, lambda *_: stop.set())
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     started = time.monotonic()
-    with Writer(path, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
-        recorder = Recorder(writer, setup, namespace)
-        while not stop.is_set() and (seconds is None or time.monotonic() - started < seconds):
-            rclpy.spin_once(recorder, timeout_sec=0.1)
-        recorder.destroy_node()
+    recorder = Recorder(path, setup, namespace)
+    while not stop.is_set() and (seconds is None or time.monotonic() - started < seconds):
+        rclpy.spin_once(recorder, timeout_sec=0.1)
+    recorder.finish()
+    recorder.destroy_node()
     rclpy.try_shutdown()
     for topic, count in sorted(recorder.counts.items()):
         print(f'{count:7} {topic}')

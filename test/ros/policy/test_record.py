@@ -1,8 +1,6 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """What is recorded of a policy node can be replayed."""
-from rosbags.rosbag2 import StoragePlugin, Writer
-
 from cosmos3_ros.replay.bag import Bag
 from cosmos3_ros.replay.setup import Setup
 from cosmos3_ros.replay.timeline import EveryRows, Taken, walk
@@ -12,15 +10,12 @@ from waiting import wait_for
 
 def test_recording_holds_what_the_policy_saw_and_said(setup, tmp_path):
     setup.cell.say('pick up the cup')
-    writer = Writer(tmp_path / 'bag', version=9, storage_plugin=StoragePlugin.MCAP)
-    writer.open()
-    recorder = Recorder(writer, Setup(), context=setup.context)
+    recorder = Recorder(tmp_path / 'bag', Setup(), context=setup.context)
     setup.spin(recorder)
     setup.policy_node()
     wait_for(lambda: recorder.counts.get('/policy/action_chunk', 0) > 3
              and recorder.counts.get('/policy/instruction'))
-    setup.close()
-    writer.close()
+    recorder.finish()
     with Bag(tmp_path / 'bag') as bag:
         assert bag.topics['/policy/action_chunk'] == CHUNK
         taken = [one for one in walk(bag, Setup(max_camera_age=5.0, max_joint_age=5.0),
