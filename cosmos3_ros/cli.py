@@ -117,6 +117,13 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
                       help='ask as a live node whose chunks take so long')
     pace.add_argument('--live', action='store_true',
                       help='play the bag to a real policy node over ROS')
+    task = replay.add_mutually_exclusive_group()
+    task.add_argument('--imagine', type=_count, metavar='FRAMES',
+                      help='score a video imagined from the first picture instead (4 n + 1)')
+    task.add_argument('--questions', type=Path, metavar='FILE',
+                      help='score answers to a YAML list of questions instead')
+    replay.add_argument('--camera', default='wrist', help='of --imagine (default: %(default)s)')
+    replay.add_argument('--steps', type=_count, default=20, help='denoise steps of --imagine')
     replay.add_argument('--seed', type=_count, default=0)
     replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
     replay.add_argument('--precision', default='auto')
@@ -244,6 +251,9 @@ def _replay(options: argparse.Namespace, _: list[str]) -> int:
     if options.bag is None or options.checkpoint is None:
         raise ValueError('replay: wanted a bag and --checkpoint, or --compare with two results')
     names = setup.read(options.topics)
+    common = options.device, options.precision
+    if options.questions is not None or options.imagine is not None:
+        return _replay_other(options, names, common)
     pace = (timeline.EveryRows(options.execute) if options.latency is None else
             timeline.WithLatency(options.latency, names.chunks_in_flight))
     if options.live:
@@ -252,12 +262,32 @@ def _replay(options: argparse.Namespace, _: list[str]) -> int:
                                  options.seed, options.device)
     else:
         result = runner.run(options.bag, options.checkpoint, names, pace, options.instruction,
-                            options.seed, options.device, options.precision)
+                            options.seed, *common)
     if options.json is not None:
         runner.write_json(result, options.json)
     if options.report is not None:
         report.write(result, options.report)
     print(runner.verdict(result))
+    return 0
+
+
+def _replay_other(options: argparse.Namespace, names, common: tuple[str, str]) -> int:
+    from .replay import questions, runner, world
+    from .tasks.rollout import RolloutRecipe
+    if options.report is not None:
+        raise ValueError('--report: there is none of --imagine and --questions yet, wanted --json')
+    if options.questions is not None:
+        result = questions.run(options.bag, options.checkpoint, names,
+                               questions.read(options.questions), *common)
+        print(f'{result["bag"]}: {result["scores"]["exact"]:.0%} of the answers are exact, '
+              f'likeness {result["scores"]["fuzzy"]:.2f}')
+    else:
+        result = world.run(options.bag, options.checkpoint, names, options.camera, options.imagine,
+                           RolloutRecipe(steps=options.steps), options.instruction, options.seed,
+                           *common)
+        print(world.verdict(result))
+    if options.json is not None:
+        runner.write_json(result, options.json)
     return 0
 
 

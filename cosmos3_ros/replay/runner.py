@@ -7,6 +7,7 @@ import base64
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+import json
 from pathlib import Path
 import time
 
@@ -54,7 +55,8 @@ def run(bag: str, checkpoint: str, setup: Setup, pace: Pace, instruction: str, s
         model = ModelLibrary(engine).acquire(checkpoint, pick_dtype(precision, place)).result()
 
         def ask(observation: Observation, number: int) -> np.ndarray:
-            return engine.submit(policy(model, request(observation, number))).result().actions
+            return engine.submit(
+                policy(model, request(observation, number)), task='policy').result().actions
 
         result = replay(opened, setup, pace, instruction, seed, ask)
     result['settings'] |= {'checkpoint': checkpoint, 'device': place.type, 'precision': precision}
@@ -102,10 +104,11 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
     if not chunks:
         reasons = '; '.join(codes.values()) or 'no picture came while there was an instruction'
         raise BagError(f'bag {bag.path}: no observation could be used: {reasons}')
+    actions = sum(len(chunk.targets) for chunk in chunks)
     return score(bag, setup, pace.text, instruction, seed, chunks, refused, codes, strip) | {
         'timing': {'wall_s': time.monotonic() - started,
                    'latency_s': scores.spread(np.array(seconds)),
-                   'actions_per_second': sum(len(chunk.targets) for chunk in chunks) / sum(seconds)}}
+                   'actions_per_second': actions / sum(seconds)}}
 
 
 def verdict(result: dict) -> str:
@@ -183,6 +186,5 @@ def _thumbnail(observation: Observation) -> str:
 
 def write_json(result: dict, path: Path) -> None:
     """All but what is drawn."""
-    import json
     values = {name: value for name, value in result.items() if name != 'drawing'}
     path.write_text(json.dumps(values, indent=1) + '\n', encoding='utf-8')
