@@ -103,7 +103,8 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
     replay = verbs.add_parser('replay', help='run the policy over a recorded bag and compare it '
                               'with the recorded motion; needs no ROS')
     replay.set_defaults(function=_replay)
-    replay.add_argument('bag', nargs='?', help='bag folder, .mcap or .db3 file, or sample')
+    replay.add_argument('bags', nargs='*', metavar='BAG',
+                        help='bag folder, .mcap or .db3 file, or sample')
     replay.add_argument('--compare', nargs=2, type=Path, metavar='JSON',
                         help='two results of one bag: paired differences, second minus first')
     replay.add_argument('--checkpoint', help='folder, hub id or random: name')
@@ -128,6 +129,10 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
     replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
     replay.add_argument('--precision', default='auto')
     replay.add_argument('--report', type=Path, metavar='FILE', help='HTML')
+    replay.add_argument('--out', type=Path, metavar='DIR',
+                        help='of several bags: a JSON and an HTML file each; what is there stays')
+    replay.add_argument('--ray', nargs='?', const='', metavar='ADDRESS',
+                        help='with --out: spread bags over a Ray cluster (default: a local one)')
     replay.add_argument('--json', type=Path, metavar='FILE')
 
 
@@ -244,25 +249,29 @@ def _record(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _replay(options: argparse.Namespace, _: list[str]) -> int:
-    from .replay import compare, report, runner, setup, timeline
+    from .replay import compare, report, runner, setup
     if options.compare is not None:
         print(compare.compare(*options.compare))
         return 0
-    if options.bag is None or options.checkpoint is None:
+    if not options.bags or options.checkpoint is None:
         raise ValueError('replay: wanted a bag and --checkpoint, or --compare with two results')
+    if options.out is not None:
+        return _replay_many(options, setup.read(options.topics))
+    if len(options.bags) > 1 or options.ray is not None:
+        raise ValueError('replay: several bags and --ray want --out, a folder for the results')
     names = setup.read(options.topics)
     common = options.device, options.precision
     if options.questions is not None or options.imagine is not None:
         return _replay_other(options, names, common)
-    pace = (timeline.EveryRows(options.execute) if options.latency is None else
-            timeline.WithLatency(options.latency, names.chunks_in_flight))
     if options.live:
         from .ros import live_replay
-        result = live_replay.run(options.bag, options.checkpoint, names, options.instruction,
+        result = live_replay.run(options.bags[0], options.checkpoint, names, options.instruction,
                                  options.seed, options.device)
     else:
-        result = runner.run(options.bag, options.checkpoint, names, pace, options.instruction,
-                            options.seed, *common)
+        job = _job(options, options.bags[0], names)
+        loaded = runner.Loaded(options.checkpoint, *common)
+        result = loaded.run(job.bag, names, job.pace(), job.instruction, job.seed)
+        loaded.close()
     if options.json is not None:
         runner.write_json(result, options.json)
     if options.report is not None:
@@ -271,18 +280,30 @@ def _replay(options: argparse.Namespace, _: list[str]) -> int:
     return 0
 
 
+def _job(options: argparse.Namespace, bag: str, names):
+    from .replay.spread import Job
+    return Job(bag, options.checkpoint, names, options.execute, options.latency,
+               options.instruction, options.seed, options.device, options.precision)
+
+
+def _replay_many(options: argparse.Namespace, names) -> int:
+    from .replay.spread import run_all
+    jobs = [_job(options, bag, names) for bag in options.bags]
+    return 1 if run_all(jobs, options.out, options.ray) else 0
+
+
 def _replay_other(options: argparse.Namespace, names, common: tuple[str, str]) -> int:
     from .replay import questions, runner, world
     from .tasks.rollout import RolloutRecipe
     if options.report is not None:
         raise ValueError('--report: there is none of --imagine and --questions yet, wanted --json')
     if options.questions is not None:
-        result = questions.run(options.bag, options.checkpoint, names,
+        result = questions.run(options.bags[0], options.checkpoint, names,
                                questions.read(options.questions), *common)
         print(f'{result["bag"]}: {result["scores"]["exact"]:.0%} of the answers are exact, '
               f'likeness {result["scores"]["fuzzy"]:.2f}')
     else:
-        result = world.run(options.bag, options.checkpoint, names, options.camera, options.imagine,
+        result = world.run(options.bags[0], options.checkpoint, names, options.camera, options.imagine,
                            RolloutRecipe(steps=options.steps), options.instruction, options.seed,
                            *common)
         print(world.verdict(result))

@@ -47,20 +47,30 @@ class Chunk:
     targets: np.ndarray
 
 
-def run(bag: str, checkpoint: str, setup: Setup, pace: Pace, instruction: str, seed: int,
-        device: str = 'auto', precision: str = 'auto') -> dict:
-    """Load a checkpoint and replay a bag through it; see `replay`."""
-    place = pick_device(device)
-    with Engine(place) as engine, Bag(bag) as opened:
-        model = ModelLibrary(engine).acquire(checkpoint, pick_dtype(precision, place)).result()
+class Loaded:
+    """A checkpoint on an engine of its own, for bag after bag. Raises CheckpointError."""
 
-        def ask(observation: Observation, number: int) -> np.ndarray:
-            return engine.submit(
-                policy(model, request(observation, number)), task='policy').result().actions
+    def __init__(self, checkpoint: str, device: str = 'auto', precision: str = 'auto'):
+        place = pick_device(device)
+        self._engine = Engine(place)
+        self._settings = {'checkpoint': checkpoint, 'device': place.type, 'precision': precision}
+        self._model = ModelLibrary(self._engine).acquire(
+            checkpoint, pick_dtype(precision, place)).result()
 
-        result = replay(opened, setup, pace, instruction, seed, ask)
-    result['settings'] |= {'checkpoint': checkpoint, 'device': place.type, 'precision': precision}
-    return result
+    def run(self, bag: str, setup: Setup, pace: Pace, instruction: str, seed: int) -> dict:
+        """Replay a bag; see `replay`."""
+        with Bag(bag) as opened:
+            result = replay(opened, setup, pace, instruction, seed, self._ask)
+        result['settings'] |= self._settings
+        return result
+
+    def close(self) -> None:
+        """End the engine."""
+        self._engine.close()
+
+    def _ask(self, observation: Observation, seed: int) -> np.ndarray:
+        job = policy(self._model, request(observation, seed))
+        return self._engine.submit(job, task='policy').result().actions
 
 
 def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask: Ask) -> dict:

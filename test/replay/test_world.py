@@ -57,7 +57,7 @@ def test_imagined_frames_are_scored_and_repeat(tmp_path):
 
 def test_questions_are_asked_about_their_moment(tmp_path):
     (tmp_path / 'q.yaml').write_text(
-        '- {text: What is on the table?, expected: [a banana, banana], at: 2.0, max_tokens: 4}\n')
+        '- {text: "What is on the table?", expected: [a banana, banana], at: 2.0, max_tokens: 4}\n')
     assert main(['replay', 'sample', '--checkpoint', 'random:tiny', '--device', 'cpu',
                  '--questions', str(tmp_path / 'q.yaml'), '--json', str(tmp_path / 'r')]) == 0
     result = json.loads((tmp_path / 'r').read_text())
