@@ -303,9 +303,9 @@ def _replay_other(options: argparse.Namespace, names, common: tuple[str, str]) -
         print(f'{result["bag"]}: {result["scores"]["exact"]:.0%} of the answers are exact, '
               f'likeness {result["scores"]["fuzzy"]:.2f}')
     else:
-        result = world.run(options.bags[0], options.checkpoint, names, options.camera, options.imagine,
-                           RolloutRecipe(steps=options.steps), options.instruction, options.seed,
-                           *common)
+        result = world.run(options.bags[0], options.checkpoint, names, options.camera,
+                           options.imagine, RolloutRecipe(steps=options.steps),
+                           options.instruction, options.seed, *common)
         print(world.verdict(result))
     if options.json is not None:
         runner.write_json(result, options.json)
