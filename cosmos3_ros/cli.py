@@ -38,6 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(function=_run)
     _add_imagine(verbs)
     _add_ask(verbs)
+    _add_record(verbs)
+    _add_replay(verbs)
     _add_checkpoint(verbs)
     _add_bench(verbs)
     return parser
@@ -100,6 +102,53 @@ def _add_ask(verbs: argparse._SubParsersAction) -> None:
     ask.add_argument('--namespace', default='', help='of the nodes')
     ask.add_argument('--timeout', type=float, default=10.0,
                      help='s to wait for the node (default: %(default)s)')
+
+
+def _add_replay(verbs: argparse._SubParsersAction) -> None:
+    replay = verbs.add_parser('replay', help='run the policy over a recorded bag and compare it '
+                              'with the recorded motion; needs no ROS')
+    replay.set_defaults(function=_replay)
+    replay.add_argument('bags', nargs='*', metavar='BAG',
+                        help='bag folder, .mcap or .db3 file, or sample')
+    replay.add_argument('--compare', nargs=2, type=Path, metavar='JSON',
+                        help='two results of one bag: paired differences, second minus first')
+    replay.add_argument('--checkpoint', help='folder, hub id or random: name')
+    replay.add_argument('--topics', type=Path, metavar='FILE',
+                        help='YAML map of topics, joints and limits, or a parameter file')
+    replay.add_argument('--instruction', default='', help="(default: the bag's)")
+    pace = replay.add_mutually_exclusive_group()
+    pace.add_argument('--execute', type=_count, default=8, metavar='ROWS',
+                      help='ask again after so many rows (default: %(default)s)')
+    pace.add_argument('--latency', type=float, metavar='S',
+                      help='ask as a live node whose chunks take so long')
+    pace.add_argument('--live', action='store_true',
+                      help='play the bag to a real policy node over ROS')
+    task = replay.add_mutually_exclusive_group()
+    task.add_argument('--imagine', type=_count, metavar='FRAMES',
+                      help='score a video imagined from the first picture instead (4 n + 1)')
+    task.add_argument('--questions', type=Path, metavar='FILE',
+                      help='score answers to a YAML list of questions instead')
+    replay.add_argument('--camera', default='wrist', help='of --imagine (default: %(default)s)')
+    replay.add_argument('--steps', type=_count, default=20, help='denoise steps of --imagine')
+    replay.add_argument('--seed', type=_count, default=0)
+    replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
+    replay.add_argument('--precision', default='auto')
+    replay.add_argument('--report', type=Path, metavar='FILE', help='HTML')
+    replay.add_argument('--out', type=Path, metavar='DIR',
+                        help='of several bags: a JSON and an HTML file each; what is there stays')
+    replay.add_argument('--ray', nargs='?', const='', metavar='ADDRESS',
+                        help='with --out: spread bags over a Ray cluster (default: a local one)')
+    replay.add_argument('--json', type=Path, metavar='FILE')
+
+
+def _add_record(verbs: argparse._SubParsersAction) -> None:
+    record = verbs.add_parser('record', help='record what the policy sees and says to an mcap '
+                              'bag, until Ctrl-C')
+    record.set_defaults(function=_record)
+    record.add_argument('out', type=Path, help='a new folder')
+    record.add_argument('--seconds', type=float, help='(default: until Ctrl-C)')
+    record.add_argument('--topics', type=Path, metavar='FILE', help='as of replay')
+    record.add_argument('--namespace', default='', help='of the nodes')
 
 
 def _count(text: str) -> int:
@@ -206,6 +255,76 @@ def _ask(options: argparse.Namespace, _: list[str]) -> int:
     question = {name: getattr(options, name)
                 for name in ('text', 'cameras', 'thinking', 'max_tokens', 'temperature')}
     return ask(question, options.pictures, options.namespace, options.timeout)
+
+
+def _record(options: argparse.Namespace, _: list[str]) -> int:
+    from .replay import setup
+    from .ros.record import record
+    return record(options.out, setup.read(options.topics), options.seconds, options.namespace)
+
+
+def _replay(options: argparse.Namespace, _: list[str]) -> int:
+    from .replay import compare, report, runner, setup
+    if options.compare is not None:
+        print(compare.compare(*options.compare))
+        return 0
+    if not options.bags or options.checkpoint is None:
+        raise ValueError('replay: wanted a bag and --checkpoint, or --compare with two results')
+    if options.out is not None:
+        return _replay_many(options, setup.read(options.topics))
+    if len(options.bags) > 1 or options.ray is not None:
+        raise ValueError('replay: several bags and --ray want --out, a folder for the results')
+    names = setup.read(options.topics)
+    common = options.device, options.precision
+    if options.questions is not None or options.imagine is not None:
+        return _replay_other(options, names, common)
+    if options.live:
+        from .ros import live_replay
+        result = live_replay.run(options.bags[0], options.checkpoint, names, options.instruction,
+                                 options.seed, options.device)
+    else:
+        job = _job(options, options.bags[0], names)
+        loaded = runner.Loaded(options.checkpoint, *common)
+        result = loaded.run(job.bag, names, job.pace(), job.instruction, job.seed)
+        loaded.close()
+    if options.json is not None:
+        runner.write_json(result, options.json)
+    if options.report is not None:
+        report.write(result, options.report)
+    print(runner.verdict(result))
+    return 0
+
+
+def _job(options: argparse.Namespace, bag: str, names):
+    from .replay.spread import Job
+    return Job(bag, options.checkpoint, names, options.execute, options.latency,
+               options.instruction, options.seed, options.device, options.precision)
+
+
+def _replay_many(options: argparse.Namespace, names) -> int:
+    from .replay.spread import run_all
+    jobs = [_job(options, bag, names) for bag in options.bags]
+    return 1 if run_all(jobs, options.out, options.ray) else 0
+
+
+def _replay_other(options: argparse.Namespace, names, common: tuple[str, str]) -> int:
+    from .replay import questions, runner, world
+    from .tasks.rollout import RolloutRecipe
+    if options.report is not None:
+        raise ValueError('--report: there is none of --imagine and --questions yet, wanted --json')
+    if options.questions is not None:
+        result = questions.run(options.bags[0], options.checkpoint, names,
+                               questions.read(options.questions), *common)
+        print(f'{result["bag"]}: {result["scores"]["exact"]:.0%} of the answers are exact, '
+              f'likeness {result["scores"]["fuzzy"]:.2f}')
+    else:
+        result = world.run(options.bags[0], options.checkpoint, names, options.camera,
+                           options.imagine, RolloutRecipe(steps=options.steps),
+                           options.instruction, options.seed, *common)
+        print(world.verdict(result))
+    if options.json is not None:
+        runner.write_json(result, options.json)
+    return 0
 
 
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:

@@ -18,7 +18,8 @@ from cosmos3_ros.ros.environment import find_prefix, share_directory
 
 TREE = Path(__file__).parents[1]
 SOURCES = Path(cosmos3_ros.__file__).parent
-LAYERS = ['model', 'tasks', 'engine', 'droid', 'control', 'rig', 'replay', 'bench', 'ros', 'cli']
+LAYERS = ['model', 'tasks', 'engine', 'droid', 'control', 'sensing', 'rig', 'replay', 'bench',
+          'ros', 'cli']
 INTERFACES = {'msg', 'srv', 'action'}
 ROS_MODULES = {'rclpy', 'rcl_interfaces', 'launch', 'launch_ros', 'ament_index_python', 'std_srvs'}
 FIELDS = [

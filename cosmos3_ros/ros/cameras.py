@@ -13,7 +13,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image
 
 from cosmos3_ros.droid.observation import CAMERAS
-from cosmos3_ros.ros.streams import Received, Stream
+from cosmos3_ros.sensing.streams import Received, Stream
 
 KINDS = {'raw': Image, 'compressed': CompressedImage}
 VIDEO_FPS = 2.0                         # what the reasoner's processor samples videos at

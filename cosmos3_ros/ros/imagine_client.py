@@ -29,8 +29,8 @@ from tqdm import tqdm
 from cosmos3_ros.action import Imagine
 from cosmos3_ros.msg import RolloutFrame
 from cosmos3_ros.ros.environment import prepare_environment
-from cosmos3_ros.ros.images import to_rgb
-from cosmos3_ros.ros.streams import nanoseconds
+from cosmos3_ros.sensing.images import to_rgb
+from cosmos3_ros.sensing.streams import nanoseconds
 from cosmos3_ros.srv import CloseSession
 
 Outcome = Imagine.Result

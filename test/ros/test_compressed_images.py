@@ -14,7 +14,8 @@ import pytest
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 
-from cosmos3_ros.ros.images import ImageError, compress, to_rgb
+from cosmos3_ros.ros.images import compress
+from cosmos3_ros.sensing.images import ImageError, to_rgb
 
 COLOUR = np.array([200, 90, 20], np.uint8)
 

@@ -9,7 +9,8 @@ from diagnostic_msgs.msg import DiagnosticStatus
 import numpy as np
 import pytest
 
-from cosmos3_ros.ros.diagnostics import Level, Percentiles, Rate, Status, diagnostic_array
+from cosmos3_ros.ros.diagnostics import Level, Percentiles, Status, diagnostic_array
+from cosmos3_ros.sensing.rate import Rate
 
 
 def fed(rate, times):

@@ -10,7 +10,8 @@ import pytest
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from cosmos3_ros.ros.images import ENCODINGS, ImageError, compress, from_rgb, to_rgb
+from cosmos3_ros.ros.images import compress, from_rgb
+from cosmos3_ros.sensing.images import ENCODINGS, ImageError, to_rgb
 
 # Eight colour bars of the BT.601 test picture, then a dark and a light colour.
 BARS = np.array([

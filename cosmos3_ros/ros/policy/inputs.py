@@ -1,6 +1,6 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of the policy node: subscriptions that only store what came, and its conversion."""
+"""Inputs of the policy node: subscriptions that only store what came."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -12,10 +12,9 @@ from rclpy.node import Node
 from rclpy.qos import ReliabilityPolicy, qos_policy_name_from_kind, qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image, JointState
 
-from cosmos3_ros.droid.observation import CAMERAS, Observation
-from cosmos3_ros.ros.images import ImageError, to_rgb
+from cosmos3_ros.droid.observation import CAMERAS
 from cosmos3_ros.ros.policy.settings import Settings
-from cosmos3_ros.ros.streams import JointStream, Snapshot, Stream, Streams
+from cosmos3_ros.sensing.streams import JointStream, Stream, Streams
 
 
 def make_streams(node: Node, settings: Settings) -> Streams:
@@ -76,15 +75,3 @@ def subscribe(node: Node, settings: Settings, streams: Streams,
     for name, stream in streams.cameras.items():
         listen(stream, kinds[settings[f'cameras.{name}.transport']], camera_qos)
     listen(streams.joints, JointState, qos_profile_sensor_data)
-
-
-def observe(snapshot: Snapshot, instruction: str, settings: Settings) -> Observation:
-    """Convert a snapshot's messages. Raises ImageError or ObservationError."""
-    pictures = {}
-    for name, picture in snapshot.pictures.items():
-        try:
-            pictures[name] = to_rgb(picture.message)
-        except ImageError as error:
-            raise ImageError(f'{name}: {error}') from error
-    gripper = settings.gripper_range().to_fraction(snapshot.reading.gripper)
-    return Observation(instruction, pictures, snapshot.reading.joints, float(gripper))

@@ -19,7 +19,7 @@ from cosmos3_ros.droid.observation import ARM_JOINTS
 from cosmos3_ros.droid.recipe import STEP
 from cosmos3_ros.ros.policy.messages import joint_trajectory
 from cosmos3_ros.ros.policy.settings import Settings
-from cosmos3_ros.ros.streams import Refusal, Streams
+from cosmos3_ros.sensing.streams import Refusal, Streams
 
 GRIPPER = WIDTH - 1                     # column of a chunk
 Publish = Callable[[JointTrajectory], None]

@@ -22,8 +22,8 @@ from cosmos3_ros.engine.engine import (
     Engine,
     EngineClosed,
 )
-from cosmos3_ros.ros.images import ImageError
-from cosmos3_ros.ros.streams import Snapshot
+from cosmos3_ros.sensing.images import ImageError
+from cosmos3_ros.sensing.streams import Snapshot
 
 Job = Generator[None, None, Any]
 

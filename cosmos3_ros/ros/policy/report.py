@@ -8,7 +8,7 @@ import time
 from cosmos3_ros.ros.diagnostics import Level, Status
 from cosmos3_ros.ros.policy.motion import Motion
 from cosmos3_ros.ros.policy.requests import Requests
-from cosmos3_ros.ros.streams import JointStream, Refusal, Stream, Streams
+from cosmos3_ros.sensing.streams import JointStream, Refusal, Stream, Streams
 
 LOST = 0.05                             # share of frames whose loss is worth a warning
 RECENT = 5.0                            # s for which a fault stays in the report

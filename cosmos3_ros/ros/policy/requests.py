@@ -15,12 +15,11 @@ from cosmos3_ros.droid.actions import joint_targets
 from cosmos3_ros.droid.observation import Observation
 from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.ros.policy.counts import Counts
-from cosmos3_ros.ros.policy.inputs import observe
 from cosmos3_ros.ros.policy.pipeline import Job, Pipeline, Request
 from cosmos3_ros.ros.policy.settings import Settings
-from cosmos3_ros.ros.streams import WRIST, Refusal, Snapshot, Streams
+from cosmos3_ros.sensing.intake import Intake, observe
+from cosmos3_ros.sensing.streams import Refusal, Streams
 
-PATIENCE = 0.02         # s that a wrist picture waits for those of the other cameras
 SHORT = 0.5             # s; cameras whose pictures come one after the other are refused for less
 SIM_DEADLINE = 60.0     # s; simulated time may run slower than the engine's
 
@@ -41,21 +40,20 @@ class Requests:
         self.instruction = ''           # '': nothing is asked
         self.simulated_time = False
         self.counts = Counts()
-        self._streams = streams
+        self._intake = Intake(streams)
         self._now = now
         self._accept = accept
         self._dropped = dropped
         self.pipeline = Pipeline(engine, self._observe, make_job, self._deliver, self._drop,
                                  self.try_start)
         self._starting = threading.Lock()
-        self._refused: tuple[int, Refusal, float] | None = None
         self._first_seed = self._seeds_used = 0
         self.forget()
 
     @property
     def waiting_for(self) -> str:
         """Why no observation could be taken for a while; empty if none is wanted."""
-        if not (self.instruction and (refused := self._refused)):
+        if not (self.instruction and (refused := self._intake.refused)):
             return ''
         return refused[1].text if time.monotonic() - refused[2] > SHORT else ''
 
@@ -63,7 +61,7 @@ class Requests:
         """Count from 0 again and start new seeds."""
         self.pipeline.restart()
         self.counts = Counts()
-        self._refused = None
+        self._intake.refused = None
         self.set_seed(-1)
 
     def instruct(self, text: str, seed: int = -1, flush_at: int | None = None) -> None:
@@ -76,12 +74,13 @@ class Requests:
             if seed >= 0:
                 self.set_seed(seed)
             if flush_at is not None:
-                self._used = max(self._used, flush_at)
+                self._intake.skip_to(flush_at)
                 self.pipeline.flush()
 
     def forget(self) -> None:
         """Forget which observations were used: time has jumped."""
-        self._used = self._published = 0        # stamps of wrist pictures
+        self._intake.forget()
+        self._published = 0             # stamp of a wrist picture
 
     def set_seed(self, seed: int) -> None:
         """Count seeds up from `seed`, else from the parameter, else from a drawn one."""
@@ -106,14 +105,9 @@ class Requests:
 
     def _start(self, now: int, instruction: str) -> Refusal | None:
         """Take an observation; returns why an earlier one stays unused, if that is clear now."""
-        wrist = self._streams.cameras[WRIST].latest
-        snapshot = self._streams.snapshot(now)
-        if isinstance(snapshot, Refusal):
-            return self._note_refusal(wrist.stamp if wrist else 0, snapshot)
-        if snapshot.stamp <= self._used or self._more_to_come(snapshot):
-            return None
-        unused = self._note_refusal(snapshot.stamp, None)
-        self._used = snapshot.stamp
+        snapshot, unused = self._intake.take(now)
+        if snapshot is None:
+            return unused
         seed = (self._first_seed + self._seeds_used) % 2**32
         self._seeds_used += 1
         age = (now - snapshot.stamp) * 1e-9
@@ -121,21 +115,8 @@ class Requests:
         self.pipeline.start(snapshot, instruction, seed, time.monotonic() + reply_in)
         return unused
 
-    def _more_to_come(self, snapshot: Snapshot) -> bool:
-        """Whether another camera's picture of this moment may still be on its way."""
-        waited = time.monotonic() - snapshot.pictures[WRIST].arrival
-        return waited < PATIENCE and any(
-            picture.stamp <= self._used for picture in snapshot.pictures.values())
-
-    def _note_refusal(self, stamp: int, refusal: Refusal | None) -> Refusal | None:
-        """Return the refusal of an earlier wrist picture once it is clear that it stays unused."""
-        before = self._refused
-        since = before[2] if before else time.monotonic()
-        self._refused = refusal and (stamp, refusal, since)
-        return before[1] if before and before[0] not in (stamp, self._used) else None
-
     def _observe(self, request: Request) -> Observation:
-        return observe(request.snapshot, request.instruction, self.settings)
+        return observe(request.snapshot, request.instruction, self.settings.gripper_range())
 
     def _deliver(self, request: Request, result: Any, latency: float) -> None:
         targets = joint_targets(result.actions)

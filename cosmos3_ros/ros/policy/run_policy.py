@@ -18,7 +18,7 @@ from std_msgs.msg import String
 from cosmos3_ros.action import RunPolicy
 from cosmos3_ros.ros.goals import finish
 from cosmos3_ros.ros.messages import to_duration
-from cosmos3_ros.ros.streams import nanoseconds
+from cosmos3_ros.sensing.streams import nanoseconds
 
 Outcome = RunPolicy.Result
 

@@ -16,7 +16,7 @@ from cosmos3_ros.control.gripper import GripperRange
 from cosmos3_ros.control.trajectory import TrajectorySplicer
 from cosmos3_ros.droid.observation import ARM_JOINTS
 from cosmos3_ros.ros.parameters import COMMON, Parameter
-from cosmos3_ros.ros.streams import Limits as StreamLimits
+from cosmos3_ros.sensing.streams import Limits as StreamLimits
 
 POLICY = {
     **COMMON,

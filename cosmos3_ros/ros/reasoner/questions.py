@@ -12,8 +12,8 @@ from sensor_msgs.msg import CompressedImage
 
 from cosmos3_ros import msg
 from cosmos3_ros.ros.cameras import VIDEO_FPS, Cameras
-from cosmos3_ros.ros.images import ImageError, to_rgb
-from cosmos3_ros.ros.streams import Received, nanoseconds
+from cosmos3_ros.sensing.images import ImageError, to_rgb
+from cosmos3_ros.sensing.streams import Received, nanoseconds
 from cosmos3_ros.tasks.question import Question, Video
 
 

@@ -9,9 +9,9 @@ from rclpy.node import Node
 from cosmos3_ros.droid.compose import compose
 from cosmos3_ros.droid.observation import CAMERAS
 from cosmos3_ros.ros.cameras import Cameras
-from cosmos3_ros.ros.images import to_rgb
-from cosmos3_ros.ros.streams import WRIST, Received
 from cosmos3_ros.ros.world_model.goals import Start
+from cosmos3_ros.sensing.images import to_rgb
+from cosmos3_ros.sensing.streams import WRIST, Received
 
 
 class Pictures:

@@ -20,11 +20,11 @@ from cosmos3_ros.action import Imagine
 from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.sessions import SessionError, SessionPool
 from cosmos3_ros.ros.goals import finish
-from cosmos3_ros.ros.images import ImageError
 from cosmos3_ros.ros.world_model.goals import Opened
 from cosmos3_ros.ros.world_model.imagination import Imagination, Progress
 from cosmos3_ros.ros.world_model.output import Output
 from cosmos3_ros.ros.world_model.videos import Videos
+from cosmos3_ros.sensing.images import ImageError
 
 Outcome = Imagine.Result
 REFUSALS = (ValueError, ImageError)     # a SessionError is a ValueError

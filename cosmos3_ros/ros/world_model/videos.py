@@ -14,12 +14,12 @@ from cosmos3_ros.action import Imagine
 from cosmos3_ros.droid.recipe import RECIPE as DROID
 from cosmos3_ros.engine.sessions import SessionPool
 from cosmos3_ros.msg import ActionChunk
-from cosmos3_ros.ros.streams import nanoseconds
 from cosmos3_ros.ros.world_model import goals
 from cosmos3_ros.ros.world_model.chunks import Chunks
 from cosmos3_ros.ros.world_model.goals import Opened, Start
 from cosmos3_ros.ros.world_model.imagination import Segment
 from cosmos3_ros.ros.world_model.pictures import Pictures
+from cosmos3_ros.sensing.streams import nanoseconds
 from cosmos3_ros.tasks.dynamics import DynamicsRecipe, DynamicsSession
 from cosmos3_ros.tasks.rollout import RolloutSession
 

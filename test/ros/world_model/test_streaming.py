@@ -70,7 +70,7 @@ def test_stamps_are_predicted_times_and_the_frame_says_imagined(setup, start, re
 
 
 def test_compressed_frames_show_the_same_pictures(setup, world):
-    from cosmos3_ros.ros.images import to_rgb
+    from cosmos3_ros.sensing.images import to_rgb
     jpegs = []
     topic = setup.cell.node.create_subscription(
         CompressedImage, 'world_model/image/compressed', jpegs.append, 64)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cosmos3_ros.ros.streams import JointStream, Limits, Refusal, Streams
+from cosmos3_ros.sensing.streams import JointStream, Limits, Refusal, Streams
 
 ARM = tuple('abcdefg')
 NAMES = (*ARM, 'hand')

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The newest message of each stream, and whether together they make an observation.
 
-Times are integer nanoseconds on the node's clock. A message without a stamp counts as taken when
-it was received; the other ages come from header stamps. Messages are stored as they are.
+Times are integer nanoseconds on the node's clock, or on that of a recording; arrivals are seconds
+on a steady clock, or again on that of the recording. A message without a stamp counts as taken
+when it was received; the other ages come from header stamps. Messages are stored as they are.
 """
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 import itertools
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from cosmos3_ros.ros.diagnostics import Rate
+from .rate import Rate
 
 WRIST = 'wrist'
 JOINT_HISTORY = 1_000_000_000   # ns; a picture older than this is refused by any sensible limit
@@ -27,7 +28,7 @@ FRAMES_WATCHED = 150            # 10 s at 15 Hz
 
 @dataclass(frozen=True)
 class Received:
-    """A message, its stamp (ns, node clock) and its arrival (s, `time.monotonic`)."""
+    """A message, its stamp (ns, node clock) and its arrival (s, the stream's steady clock)."""
 
     message: Any
     stamp: int
@@ -83,9 +84,10 @@ def nanoseconds(stamp) -> int:
 class Stream:
     """Newest message of a topic, with its rate and its losses."""
 
-    def __init__(self, name: str, topic: str):
+    def __init__(self, name: str, topic: str, clock: Callable[[], float] = time.monotonic):
         self.name = name
         self.topic = topic
+        self.clock = clock
         self.incompatible = ''          # what is wrong with a publisher's QoS, if anything
         self.warned = False             # of zero stamps
         self.clear()
@@ -102,7 +104,7 @@ class Stream:
         """Take a message in; `now` in ns stands in for a zero stamp."""
         stamp = nanoseconds(message.header.stamp)
         self.unstamped = stamp == 0
-        arrival = time.monotonic()
+        arrival = self.clock()
         self._rate.tick(arrival)
         if self.latest is not None:
             self._watch(stamp - self.latest.stamp)
@@ -110,7 +112,7 @@ class Stream:
 
     def hertz(self) -> float:
         """Messages a second, by arrival."""
-        return self._rate.hertz(time.monotonic())
+        return self._rate.hertz(self.clock())
 
     def age(self, now: int) -> int | None:
         """Age of the newest message in ns; None before the first."""
@@ -133,9 +135,10 @@ class Stream:
 class JointStream(Stream):
     """About a second of joint states; arm and gripper may come in different messages."""
 
-    def __init__(self, topic: str, arm_joints: Sequence[str], gripper_joint: str):
+    def __init__(self, topic: str, arm_joints: Sequence[str], gripper_joint: str,
+                 clock: Callable[[], float] = time.monotonic):
         self.groups = (tuple(arm_joints), (gripper_joint,))
-        super().__init__('joint_states', topic)
+        super().__init__('joint_states', topic, clock)
 
     def clear(self) -> None:
         super().clear()
@@ -171,7 +174,7 @@ class JointStream(Stream):
 
     @property
     def arrival(self) -> float:
-        """When the newest state of the arm came, in s of `time.monotonic`; -inf before it."""
+        """When the newest state of the arm came, in s of `clock`; -inf before it."""
         return self._histories[0][-1].arrival if self._histories[0] else -np.inf
 
     def _select(self, message: Any, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -199,8 +202,9 @@ class Streams:
     """All inputs of the policy. Every method may be called from any thread."""
 
     def __init__(self, cameras: Mapping[str, str], joints: JointStream, limits: Limits):
-        """`cameras`: name -> topic, the wrist among them."""
-        self.cameras = {name: Stream(name, topic) for name, topic in cameras.items()}
+        """`cameras`: name -> topic, the wrist among them; they are on the clock of `joints`."""
+        self.clock = joints.clock
+        self.cameras = {name: Stream(name, topic, self.clock) for name, topic in cameras.items()}
         self.joints = joints
         self.limits = limits
         self._lock = threading.Lock()
@@ -245,7 +249,7 @@ class Streams:
     def last_joints(self, within: float) -> JointReading | None:
         """The newest joint reading if it arrived in the last `within` s, whatever its stamp."""
         with self._lock:
-            if time.monotonic() - self.joints.arrival > within:
+            if self.clock() - self.joints.arrival > within:
                 return None
             reading = self.joints.nearest(None)
         return None if isinstance(reading, Refusal) else reading
