@@ -23,11 +23,11 @@ FP8 = torch.float8_e4m3fn
 
 # By kind of layer: for one row, for up to 16, for up to 32
 SHAPES = {
-    'qkv': (Shape(4, 1024, 4, 1), Shape(16, 256, 4, 4), Shape(32, 128, 4, 4)),
-    'out': (Shape(4, 1024, 4, 1), Shape(16, 256, 4, 4), Shape(16, 128, 4, 4)),
-    'up': (Shape(8, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(64, 128, 4, 4)),
-    'down': (Shape(4, 1024, 4, 3), Shape(16, 512, 4, 4), Shape(16, 256, 4, 4)),
-    'head': (Shape(16, 1024, 4, 1), Shape(64, 128, 4, 4), Shape(64, 128, 4, 4)),
+    'qkv': (Shape(16, 1024, 8, 1), Shape(32, 128, 4, 4), Shape(16, 256, 4, 4)),
+    'out': (Shape(2, 2048, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+    'up': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+    'down': (Shape(8, 1024, 8, 3), Shape(16, 512, 4, 4), Shape(16, 256, 4, 4)),
+    'head': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
 }
 
 
@@ -79,7 +79,7 @@ class DecodeStep:
     """
 
     def __init__(self, network: Transformer, state: State, fp8: bool = False,
-                 dependent: bool = True):
+                 dependent: bool = False):
         config, device = network.config, network.embed_tokens.weight.device
         self._network, self._state, self._dependent = network, state, dependent
         self._eps = config.rms_norm_eps
