@@ -11,7 +11,8 @@ from cosmos3_ros.ros.reasoner.settings import REASONER
 from cosmos3_ros.ros.world_model.settings import WORLD_MODEL
 
 CONFIG = Path(__file__).resolve().parents[3] / 'config' / 'cosmos3.yaml'
-HOST = {'device': 'auto', 'autostart': True, 'nodes': ['policy', 'world_model', 'reasoner']}
+HOST = {'device': 'auto', 'autostart': True, 'nodes': ['policy', 'world_model', 'reasoner'],
+        'share.reasoner': 1.0, 'share.world_model': 1.0, 'max_step_ms': -1.0, 'trace': ''}
 DEFAULTS = {name: parameter.default for name, parameter in POLICY.items()}
 
 

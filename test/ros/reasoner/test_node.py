@@ -160,7 +160,7 @@ def test_deactivation_cancels_what_is_open(desk):
     node = desk.node()
     handle, feedback = desk.send(max_tokens=LONG)
     asked = desk.ask_async(max_tokens=LONG)
-    wait_for(lambda: feedback)
+    wait_for(lambda: feedback and node._server.open == 2)
     node.trigger_deactivate()
     status, answer = desk.ended(handle)
     assert status == GoalStatus.STATUS_ABORTED and answer.finish_reason == Answer.CANCELLED
