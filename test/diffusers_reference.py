@@ -10,15 +10,6 @@ import numpy as np
 import torch
 
 
-def result(job):
-    """What a job returns once it has run to its end."""
-    while True:
-        try:
-            next(job)
-        except StopIteration as stop:
-            return stop.value
-
-
 def assert_close(value, wanted, tolerance):
     """Largest error within `tolerance` times the largest wanted value; returns it in scales."""
     value, wanted = torch.as_tensor(value).float(), torch.as_tensor(wanted).float()

@@ -23,6 +23,7 @@ from torch import nn
 
 from .config import CheckpointError, TransformerConfig
 from .cosmos3 import Cosmos3
+from .job import finish
 from .kernels.quantize import FP8
 from .names import FP32, stored_name, transformer_shapes, vae_shapes
 from .processor import Processor
@@ -181,12 +182,8 @@ def loading(checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype,
 def load(reference: str, device: torch.device | str = 'cpu', dtype: torch.dtype = torch.float32,
          share_with: Iterable[Cosmos3] = ()) -> Cosmos3:
     """Open and load a checkpoint at once; see `loading`. Raises CheckpointError."""
-    job = loading(open_checkpoint(reference, device), torch.device(device), dtype, share_with)
-    while True:
-        try:
-            next(job)
-        except StopIteration as stop:
-            return stop.value
+    return finish(loading(open_checkpoint(reference, device), torch.device(device), dtype,
+                          share_with))
 
 
 def _fill(module: nn.Module, weights: Shards | RandomWeights, device: torch.device,

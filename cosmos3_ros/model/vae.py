@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from .config import CheckpointError
+from .job import finish
 from .positions import TEMPORAL_COMPRESSION
 from .vae_decoder import Decoder
 from .vae_encoder import PATCH, Encoder
-from .vae_layers import Past, Pointwise, finish
+from .vae_layers import Past, Pointwise
 
 SPATIAL_COMPRESSION = 16
 UNIT = 3e12     # floating-point operations that a decode does between two yields, at most

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 import torch.nn.functional as F
 
-from .vae_layers import Convolution, Features, Middle, Residual, convolve, finish
+from .job import finish
+from .vae_layers import Convolution, Features, Middle, Residual, convolve
 
 PATCH = 2
 

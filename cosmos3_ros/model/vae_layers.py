@@ -200,12 +200,3 @@ class Middle:
         _, x = yield from self.first.run(x, past)
         _, x = yield from self.last.run(self.attention(x), past)
         return x
-
-
-def finish(work: Work[Result]) -> Result:
-    """Run a generator to its end; returns its value."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return stop.value

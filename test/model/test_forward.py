@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
+from cosmos3_ros.model.job import finish
 from cosmos3_ros.model.positions import Layout
-from diffusers_reference import assert_close, forward, result
+from diffusers_reference import assert_close, forward
 
 # Of scale. A timestep wrong by one moves the output by 1e-4; rounding by less than 1e-6.
 TOLERANCE = 2e-5
@@ -61,7 +62,7 @@ def inputs(layout, channels, action_dim=64):
 def check(ours, reference, layout, prompt, timestep, domain):
     video, rows = inputs(layout, ours.config.latent_channel)
     branch = ours.branches([prompt], layout)
-    value, = result(ours.transformer.velocity(branch, video, timestep, rows, domain))
+    value, = finish(ours.transformer.velocity(branch, video, timestep, rows, domain))
     wanted = forward(reference, prompt, layout, video, timestep, rows, domain)
     if len(layout.clean_frames) < layout.frames:
         assert_close(value[0], wanted[0], TOLERANCE)
@@ -96,7 +97,7 @@ def test_one_prefix_serves_branches_of_different_layouts(tiny, reference):
         layout, _, timestep, domain = CASES[case]
         video, rows = inputs(layout, tiny.config.latent_channel)
         branch = tiny.branches([PROMPT], layout)
-        value, = result(tiny.transformer.velocity(branch, video, timestep, rows, domain))
+        value, = finish(tiny.transformer.velocity(branch, video, timestep, rows, domain))
         wanted = forward(reference, PROMPT, layout, video, timestep, rows, domain)
         assert_close(value[0], wanted[0], TOLERANCE)
 
@@ -119,9 +120,9 @@ def test_bf16_keeps_the_time_embedder_and_the_positions_in_fp32(tiny, tiny_folde
     assert torch.equal(branch.cos, table[0]) and torch.equal(branch.sin, table[1])
 
     video, rows = inputs(layout, model.config.latent_channel)
-    value, = result(model.transformer.velocity(branch, video, timestep, rows, domain))
+    value, = finish(model.transformer.velocity(branch, video, timestep, rows, domain))
     exact = tiny.branches([prompt], layout)
-    wanted, = result(tiny.transformer.velocity(exact, video, timestep, rows, domain))
+    wanted, = finish(tiny.transformer.velocity(exact, video, timestep, rows, domain))
     assert value[0].dtype == value[1].dtype == torch.float32
     for ours, fp32 in zip(value, wanted):
         assert 1e-4 < (ours - fp32).norm() / fp32.norm() < 0.02
@@ -131,11 +132,11 @@ def test_bf16_keeps_the_time_embedder_and_the_positions_in_fp32(tiny, tiny_folde
 def test_branches_in_one_batch_equal_each_alone(tiny, case):
     layout, _, timestep, domain = CASES[case]
     video, rows = inputs(layout, tiny.config.latent_channel)
-    both = result(tiny.transformer.velocity(
+    both = finish(tiny.transformer.velocity(
         tiny.branches([PROMPT, SHORT], layout), video, timestep, rows, domain))
     assert len(both) == 2
     for prompt, value in zip((PROMPT, SHORT), both):
-        alone, = result(tiny.transformer.velocity(
+        alone, = finish(tiny.transformer.velocity(
             tiny.branches([prompt], layout), video, timestep, rows, domain))
         for ours, wanted in zip(value, alone):
             if wanted is not None:
@@ -147,7 +148,7 @@ def test_the_first_of_two_branches_is_the_conditional_one(tiny):
     video, rows = inputs(layout, tiny.config.latent_channel)
     first = tiny.branches([PROMPT, SHORT], layout).first()
     wanted = tiny.branches([PROMPT], layout)
-    ours, other = (result(tiny.transformer.velocity(branches, video, timestep, rows, domain))
+    ours, other = (finish(tiny.transformer.velocity(branches, video, timestep, rows, domain))
                    for branches in (first, wanted))
     assert torch.equal(ours[0][0], other[0][0]) and torch.equal(ours[0][1], other[0][1])
 
@@ -161,7 +162,7 @@ def test_fp8_rounds_the_products_of_the_generation_tower_alone(variant):
     assert ours.dtype == torch.bfloat16
     video, rows = inputs(layout, exact.config.latent_channel)
     wanted, value = (
-        result(model.transformer.velocity(model.branches([prompt], layout), video, timestep, rows,
+        finish(model.transformer.velocity(model.branches([prompt], layout), video, timestep, rows,
                                           domain))[0] for model in (exact, ours))
     for fp8, bf16 in zip(value, wanted):
         assert 0.005 < (fp8 - bf16).norm() / bf16.norm() < 0.15

@@ -12,10 +12,11 @@ from PIL import Image
 import pytest
 import torch
 
+from cosmos3_ros.model.job import finish
 from cosmos3_ros.model.positions import Layout
 from cosmos3_ros.tasks.canvas import fit_canvas
 from cosmos3_ros.tasks.sampler import UniPC, flow_schedule, guide
-from diffusers_reference import assert_close, result
+from diffusers_reference import assert_close
 
 WIDTH, FPS, ROWS = 10, 15.0, 8
 
@@ -69,7 +70,7 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     sigmas, timesteps = flow_schedule(4, 5.0)
     solvers = UniPC(sigmas), UniPC(sigmas)
     for timestep in timesteps:
-        pairs = result(network.velocity(branches, video, timestep, rows, 8))
+        pairs = finish(network.velocity(branches, video, timestep, rows, 8))
         v_video, v_rows = (guide(both, 3.0) for both in zip(*pairs))
         v_rows[:, WIDTH:] = 0
         video, rows = solvers[0].step(v_video, video), solvers[1].step(v_rows, rows)

@@ -7,6 +7,7 @@ import torch
 from cosmos3_ros.droid.actions import joint_targets
 from cosmos3_ros.droid.recipe import request
 from cosmos3_ros.model.checkpoint import load
+from cosmos3_ros.model.job import finish
 from cosmos3_ros.replay.bag import Bag
 from cosmos3_ros.replay.setup import Setup
 from cosmos3_ros.replay.timeline import EveryRows, Taken, walk
@@ -27,14 +28,6 @@ def test_live_and_offline_chunks_agree():
     for chunk in live[:2]:
         moment = moments[chunk.stamp]
         observation = observe(moment.snapshot, moment.instruction, setup.gripper_range())
-        rows = finished(policy(model, request(observation, chunk.seed))).actions
+        with torch.inference_mode():
+            rows = finish(policy(model, request(observation, chunk.seed))).actions
         assert np.allclose(chunk.targets, joint_targets(rows), atol=1e-5)
-
-
-@torch.inference_mode()
-def finished(job):
-    while True:
-        try:
-            next(job)
-        except StopIteration as stop:
-            return stop.value

@@ -1,0 +1,18 @@
+# Copyright 2026 The cosmos3_ros Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Work in parts: a generator that yields wherever something more urgent may come between."""
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, TypeVar
+
+T = TypeVar('T')
+
+
+def finish(job: Generator[Any, None, T]) -> T:
+    """Run a job to its end; returns its result."""
+    while True:
+        try:
+            next(job)
+        except StopIteration as stop:
+            return stop.value
