@@ -20,8 +20,8 @@ from cosmos3_ros.bench.flops import (
     write_flops,
 )
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
+from cosmos3_ros.model.job import finish
 from cosmos3_ros.model.positions import Layout
-from diffusers_reference import result
 
 PROMPT = list(range(40, 130, 3))
 LAYOUT = Layout(3, 5, 6, 24.0, clean_frames=(0,), rows=9, clean_rows=(0,))
@@ -65,7 +65,7 @@ def test_velocity(model, before):
     branches.memories[0].length = before        # of the keys behind which the tokens stand
     video = torch.zeros(model.config.latent_channel, 3, 5, 6)
     with counted() as mode:
-        result(model.transformer.velocity(branches, video, 500, torch.zeros(9, 64), 8))
+        finish(model.transformer.velocity(branches, video, 500, torch.zeros(9, 64), 8))
     wanted = velocity_flops(model.config, PATCHES, 9, before)
     assert mode.get_total_flops() == wanted.total
 
@@ -75,7 +75,7 @@ def test_write_leaves_out_what_nobody_reads(model):
     branches = model.branches([PROMPT], layout)
     video = torch.zeros(model.config.latent_channel, 3, 5, 6)
     with counted() as mode:
-        result(model.transformer.write(branches, video))
+        finish(model.transformer.write(branches, video))
     wanted = write_flops(model.config, PATCHES, len(PROMPT)).total
     queries = 2 * PATCHES * model.config.hidden_size * (
         model.config.num_attention_heads * model.config.head_dim)
