@@ -100,10 +100,11 @@ def _velocities(model: Cosmos3, asked: PolicyRequest
     video = torch.randn(model.config.latent_channel, layout.frames, layout.height, layout.width,
                         generator=draw).to(model.device)
     rows = torch.randn(layout.rows, model.config.action_dim, generator=draw).to(model.device)
-    branches, found = model.branches([model.tokenizer.encode(asked.prompt)], layout), []
-    for timestep in flow_schedule(recipe.steps, recipe.shift)[1]:
-        velocity, = yield from model.transformer.velocity(branches, video, timestep, rows,
-                                                          recipe.domain)
-        video_velocity, row_velocity = (part.float().cpu() for part in velocity)
-        found.append((video_velocity, row_velocity[:, :recipe.action_width]))
+    found = []
+    with model.branches([model.tokenizer.encode(asked.prompt)], layout) as branches:
+        for timestep in flow_schedule(recipe.steps, recipe.shift)[1]:
+            velocity, = yield from model.transformer.velocity(branches, video, timestep, rows,
+                                                              recipe.domain)
+            video_velocity, row_velocity = (part.float().cpu() for part in velocity)
+            found.append((video_velocity, row_velocity[:, :recipe.action_width]))
     return found

@@ -17,6 +17,7 @@ from ..engine.engine import Engine
 from ..engine.library import ModelLibrary
 from ..model.checkpoint import Checkpoint, open_checkpoint
 from ..model.cosmos3 import Cosmos3
+from ..model.job import single
 from ..tasks.policy import PolicyRecipe
 from ..tasks.rollout import RolloutRecipe
 from .floors import Floors
@@ -102,10 +103,7 @@ class Setting:
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
         """A function's result, run on the engine's thread."""
-        def job() -> Generator[None, None, T]:
-            return function(*arguments)
-            yield
-        return self.run(job())
+        return self.run(single(function, *arguments))
 
     def free(self) -> None:
         """Give back what nothing holds any more."""

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 
+from .branches import Branches, BranchPool, KeyValues, Prefix
 from .config import TransformerConfig
 from .positions import Layout
 from .processor import Processor
 from .tokenizer import PromptTokenizer
-from .transformer import Branches, KeyValues, Prefix, Transformer
+from .transformer import Transformer
 from .vae import VAE
 from .vision import Vision
 
@@ -36,6 +38,7 @@ class Cosmos3:
     vision: Vision | None = None
     processor: Processor | None = None
     _prefixes: OrderedDict[tuple[int, ...], Prefix] = field(default_factory=OrderedDict)
+    _pool: BranchPool = field(default_factory=BranchPool)
 
     @property
     def config(self) -> TransformerConfig:
@@ -52,10 +55,15 @@ class Cosmos3:
             self._prefixes.popitem(last=False)
         return self._prefixes[key]
 
-    def branches(self, prompts: Sequence[list[int]], layout: Layout) -> Branches:
-        """A generation of its own after each of the prompts, with room for its tokens."""
+    @contextmanager
+    def branches(self, prompts: Sequence[list[int]], layout: Layout) -> Iterator[Branches]:
+        """A generation after each of the prompts, with room for its tokens, until it ends."""
         prefixes = [self.prefix(token_ids) for token_ids in prompts]
-        memories = [KeyValues(prefix, layout.tokens(self.config.latent_patch_size))
-                    for prefix in prefixes]
-        return self.transformer.branches(memories, layout,
-                                         [self.transformer.start(prefix) for prefix in prefixes])
+
+        def make() -> Branches:
+            tokens = layout.tokens(self.config.latent_patch_size)
+            return self.transformer.branches(
+                [KeyValues(prefix, tokens) for prefix in prefixes], layout,
+                [self.transformer.start(prefix) for prefix in prefixes])
+        with self._pool.lend(prefixes, layout, make) as branches:
+            yield branches

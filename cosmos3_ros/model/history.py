@@ -3,7 +3,7 @@
 """What a streamed rollout remembers of its own video, as keys and values."""
 from __future__ import annotations
 
-from .transformer import KeyValues, Prefix
+from .branches import KeyValues, Prefix
 
 
 class History(KeyValues):

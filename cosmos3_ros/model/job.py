@@ -3,7 +3,7 @@
 """Work in parts: a generator that yields wherever something more urgent may come between."""
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 T = TypeVar('T')
@@ -16,3 +16,9 @@ def finish(job: Generator[Any, None, T]) -> T:
             next(job)
         except StopIteration as stop:
             return stop.value
+
+
+def single(function: Callable[..., T], *arguments: Any) -> Generator[None, None, T]:
+    """A function as a job that never yields."""
+    return function(*arguments)
+    yield

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 import torch.nn.functional as F
 
+from .branches import Branches, KeyValues, Prefix
 from .config import TransformerConfig
 from .kernels.add_norm import add_norm
 from .kernels.quantize import FP8, Quantized, quantize
@@ -33,8 +35,10 @@ from .layers import (
     rotate,
 )
 from .positions import Layout, generation_positions, rotary_table, text_positions
+from .recordings import Recordings
 
 TOKENS_PER_UNIT = 8192  # times layers, between two yields: about 2 ms of an H200
+RECORDED_TOKENS = 16384 # of a pass; longer ones keep the device busy without graphs
 PLACES_KEPT = 16        # layouts whose positions stay on the device (DROID: 3 MB each)
 
 
@@ -144,76 +148,6 @@ class Tower(nn.Module):
         self.norm = norm(config, config.hidden_size)
 
 
-@dataclass(frozen=True)
-class Prefix:
-    """Keys and values that the generation tower reads of one prompt.
-
-    `keys` and `values`: [layers, N, kv heads, D], keys normed for GEN and rotated.
-    """
-
-    keys: Tensor
-    values: Tensor
-
-    @property
-    def length(self) -> int:
-        return self.keys.shape[1]
-
-
-class KeyValues:
-    """A buffer of keys and values that one guidance branch attends to.
-
-    [layers, capacity, kv heads, D] each. The first `length` tokens are the prompt and what was
-    committed after it; a pass writes its own tokens behind them. Order does not matter to the
-    attention: positions are rotated into the keys.
-    """
-
-    def __init__(self, prefix: Prefix, room: int):
-        """`room`: tokens wanted behind the prompt."""
-        layers, length, *rest = prefix.keys.shape
-        self.prefix = prefix
-        self.keys = prefix.keys.new_empty(layers, length + room, *rest)
-        self.values = torch.empty_like(self.keys)
-        self.keys[:, :length], self.values[:, :length] = prefix.keys, prefix.values
-        self.length = length
-
-    @staticmethod
-    def bytes_per_token(config: TransformerConfig, dtype: torch.dtype) -> int:
-        """Bytes that a token takes in all layers."""
-        width = config.num_key_value_heads * config.head_dim
-        return 2 * config.num_hidden_layers * width * dtype.itemsize
-
-    def behind(self, layer: int, count: int) -> tuple[Tensor, Tensor]:
-        """Where a pass writes the keys and values of its own tokens, [count, kv heads, D] each."""
-        end = self.length + count
-        return self.keys[layer, self.length:end], self.values[layer, self.length:end]
-
-    def read(self, layer: int, count: int) -> tuple[Tensor, Tensor]:
-        """All that a pass attends to, its own `count` tokens last."""
-        end = self.length + count
-        return self.keys[layer, :end], self.values[layer, :end]
-
-
-@dataclass(frozen=True)
-class Branches:
-    """The guidance branches of one generation: what each attends to and where its tokens stand.
-
-    They run as one batch, one behind the other. `cos` and `sin`: fp32 [branches * N, D] of the
-    generation tokens; `noisy`: [N, 1] bool.
-    """
-
-    memories: tuple[KeyValues, ...]
-    layout: Layout
-    cos: Tensor
-    sin: Tensor
-    noisy: Tensor
-
-    def first(self) -> Branches:
-        """The first branch alone."""
-        count = len(self.noisy)
-        return replace(self, memories=self.memories[:1], cos=self.cos[:count],
-                       sin=self.sin[:count])
-
-
 class Transformer(nn.Module):
     """Both towers with the embeddings and heads around them."""
 
@@ -255,12 +189,16 @@ class Transformer(nn.Module):
         """Time position of the first generated frame after a prompt."""
         return prefix.length + self.config.unified_3d_mrope_temporal_modality_margin
 
-    def branches(self, memories: Sequence[KeyValues], layout: Layout,
-                 starts: Sequence[int]) -> Branches:
-        """Place a generation of the given layout at a time position behind each memory."""
+    def branches(self, memories: Sequence[KeyValues], layout: Layout, starts: Sequence[int],
+                 recordings: Recordings | None = None) -> Branches:
+        """Place a generation of the given layout at a time position behind each memory.
+
+        `recordings`: of earlier passes over the same memories, wherever they stood.
+        """
         places = [self._place(layout, start) for start in starts]
         return Branches(tuple(memories), layout, torch.cat([cos for cos, _, _ in places]),
-                        torch.cat([sin for _, sin, _ in places]), places[0][2])
+                        torch.cat([sin for _, sin, _ in places]), places[0][2],
+                        recordings or Recordings())
 
     def _place(self, layout: Layout, start: int) -> tuple[Tensor, Tensor, Tensor]:
         """cos, sin and noisy tokens of one branch; the most recent ones are kept."""
@@ -279,12 +217,28 @@ class Transformer(nn.Module):
         """Flow velocity of a noisy latent video [C, T, H, W] and of action rows [R, action_dim].
 
         `timestep`: the integer diffusion time. Yields between layers. Returns, for each branch,
-        fp32 velocities of the same shapes, zero where frames or rows are clean.
+        fp32 velocities of the same shapes, zero where frames or rows are clean; the next pass
+        over the same memories may write them anew.
         """
-        x = self._embed(branches, video, rows, timestep, domain)
+        time = torch.full((1,), float(timestep), device=video.device)
+        inputs = [video, time, branches.cos, branches.sin, branches.noisy]
+        if rows is not None:
+            inputs.append(rows)
+        work = partial(self._velocity, branches, domain)
+        if len(branches.cos) > RECORDED_TOKENS:
+            return (yield from work(*inputs))
+        places = tuple(memory.place for memory in branches.memories)
+        key = places, video.shape, rows is None, domain
+        return (yield from branches.recordings.run(key, work, *inputs))
+
+    def _velocity(self, branches: Branches, domain: int, video: Tensor, time: Tensor, cos: Tensor,
+                  sin: Tensor, noisy: Tensor, rows: Tensor | None = None
+                  ) -> Generator[None, None, list[tuple[Tensor, Tensor | None]]]:
+        branches = replace(branches, cos=cos, sin=sin, noisy=noisy)
+        x = self._embed(branches, video, rows, time, domain)
         y = yield from self._pass(branches, x, len(self.gen.layers))
         x = self._norm(self.gen.norm, x, y, torch.float32)
-        return [self._read(branches, part, domain) for part in x.split(len(branches.noisy))]
+        return [self._read(branches, part, domain) for part in x.split(len(noisy))]
 
     def write(self, branches: Branches, video: Tensor) -> Generator[None, None, None]:
         """Leave the keys and values of a clean latent video [C, T, H, W] behind each memory's end.
@@ -339,13 +293,12 @@ class Transformer(nn.Module):
         patches = patchify(video.float(), self.config.latent_patch_size)
         return _linear(self.proj_in, patches)
 
-    def _embed(self, branches: Branches, video: Tensor, rows: Tensor | None, timestep: float,
+    def _embed(self, branches: Branches, video: Tensor, rows: Tensor | None, time: Tensor,
                domain: int) -> Tensor:
         x = self._patches(video)
         if rows is not None:
             embedded = self.action_proj_in(rows.float(), domain) + self.action_modality_embed
             x = torch.cat([x, embedded])
-        time = torch.full((1,), timestep, device=x.device)
         x = torch.where(branches.noisy, x + self.time_embedder(time), x)
         return x.repeat(len(branches.memories), 1)
 

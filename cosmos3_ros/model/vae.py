@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from typing import Any
 
 from diffusers import AutoencoderKLWan
@@ -12,8 +13,9 @@ import torch
 from torch import Tensor
 
 from .config import CheckpointError
-from .job import finish
+from .job import finish, single
 from .positions import TEMPORAL_COMPRESSION
+from .recordings import Recordings
 from .vae_decoder import Decoder
 from .vae_encoder import PATCH, Encoder
 from .vae_layers import Past, Pointwise
@@ -46,6 +48,7 @@ class VAE:
         self.encoder, self.decoder = Encoder(module.encoder), Decoder(module.decoder)
         self._quantize = Pointwise(module.quant_conv)
         self._post_quantize = Pointwise(module.post_quant_conv)
+        self._recordings = Recordings()     # of encoded pictures, by size
         device = next(module.parameters()).device
         self._mean = torch.tensor(module.config.latents_mean, device=device)
         self._std = torch.tensor(module.config.latents_std, device=device)
@@ -56,6 +59,10 @@ class VAE:
         The encoder is causal in time, so this is the first latent of every clip that starts
         with the picture.
         """
+        encode = partial(single, self._encode)
+        return finish(self._recordings.run(pixels.shape, encode, pixels)).clone()
+
+    def _encode(self, pixels: Tensor) -> Tensor:
         moments = self._quantize(self.encoder(pixels.to(self.module.dtype)))
         mode = moments[..., :len(self._mean)].float()
         return ((mode - self._mean) / self._std).permute(2, 0, 1)[:, None].contiguous()

@@ -7,8 +7,8 @@ from collections.abc import Generator
 
 from torch import Tensor
 
+from ..model.branches import Branches
 from ..model.cosmos3 import Cosmos3
-from ..model.transformer import Branches
 from .sampler import UniPC, flow_schedule, guide
 
 

@@ -77,9 +77,10 @@ class DynamicsSession:
         video[:, :1] = observed[:, :, :layout.height, :layout.width]
         padded = torch.zeros(len(rows), model.config.action_dim, device=model.device)
         padded[:, :rows.shape[1]] = torch.from_numpy(rows)
-        branch = model.branches([model.tokenizer.encode(self.prompt)], layout)
-        video = yield from denoise(model, branch, video, steps=recipe.steps, shift=recipe.shift,
-                                   guidance=1.0, rows=padded, domain=recipe.domain)
+        with model.branches([model.tokenizer.encode(self.prompt)], layout) as branch:
+            video = yield from denoise(model, branch, video, steps=recipe.steps,
+                                       shift=recipe.shift, guidance=1.0, rows=padded,
+                                       domain=recipe.domain)
         last = yield from self._decode(video, emit)
         # nothing below yields: the chunk counts as a whole or not at all
         self._picture, self._noise = last, noise

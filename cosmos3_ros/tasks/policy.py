@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..model.branches import Branches
 from ..model.cosmos3 import Cosmos3
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from ..model.transformer import Branches
 from .canvas import fit_canvas
 from .sampler import UniPC, flow_schedule, guide
 
@@ -130,10 +130,15 @@ _DRAWING = ThreadPoolExecutor(1, thread_name_prefix='noise')
 
 def _sample(model: Cosmos3, request: PolicyRequest,
             inputs: _Inputs) -> Generator[None, None, PolicyResult]:
+    observed = model.vae.encode_frame(inputs.pixels.to(model.device))
+    with model.branches(inputs.token_ids, inputs.layout) as both:
+        yield
+        return (yield from _denoise(model, request, inputs, observed, both))
+
+
+def _denoise(model: Cosmos3, request: PolicyRequest, inputs: _Inputs, observed: Tensor,
+             both: Branches) -> Generator[None, None, PolicyResult]:
     recipe, device = request.recipe, model.device
-    observed = model.vae.encode_frame(inputs.pixels.to(device))
-    both = model.branches(inputs.token_ids, inputs.layout)
-    yield
     video, rows = inputs.noise.result().to(device), inputs.rows.to(device)
     video[:, :1] = observed[:, :, :inputs.layout.height, :inputs.layout.width]
 

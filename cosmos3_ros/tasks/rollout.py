@@ -3,7 +3,8 @@
 """A video of the future, window after window, each latent decoded as soon as it is final."""
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 import copy
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,10 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..model.branches import Branches, KeyValues
 from ..model.cosmos3 import Cosmos3
 from ..model.history import History
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from ..model.transformer import Branches, KeyValues
+from ..model.recordings import Recordings
 from ..model.vae import SPATIAL_COMPRESSION, StreamingDecoder
 from .canvas import cover
 from .denoise import denoise
@@ -107,6 +109,7 @@ class RolloutSession:
         self._overlap: Tensor | None = None
         self._memories: list[History] | None = None
         self._starts: list[int] = []        # time position of frame 0, by branch
+        self._recordings = Recordings()     # of passes over the memories
         self._decoder = StreamingDecoder(model.vae)
 
     @staticmethod
@@ -184,10 +187,10 @@ class RolloutSession:
         first, clean = self._placement()
         layout = Layout(size, *self.recipe.latent_size, self.recipe.fps,
                         clean_frames=tuple(range(clean)), first_frame=first)
-        memories, branches = self._branches(layout)
         recipe = self.recipe
-        video = yield from denoise(self._model, branches, video, steps=recipe.steps,
-                                   shift=recipe.shift, guidance=recipe.guidance)
+        with self._branches(layout) as (memories, branches):
+            video = yield from denoise(self._model, branches, video, steps=recipe.steps,
+                                       shift=recipe.shift, guidance=recipe.guidance)
         if memories is not None:
             yield from self._write(memories, layout, video)
         # nothing below yields: the commit is whole or not at all
@@ -217,15 +220,20 @@ class RolloutSession:
             return 0, int(self._picture is not None)
         return (0, self.recipe.overlap) if self.recipe.mode == 'chained' else (self.latents, 0)
 
-    def _branches(self, layout: Layout) -> tuple[list[History] | None, Branches]:
+    @contextmanager
+    def _branches(self, layout: Layout) -> Iterator[tuple[list[History] | None, Branches]]:
+        """The memories that the window is added to, if any, and the branches that make it."""
         model, prompts = self._model, [self.prompt, self._negative_prompt]
         if self.recipe.guidance == 1:
             prompts.pop()
         ids = [model.tokenizer.encode(prompt) for prompt in prompts]
         if self.recipe.mode != 'kv':
-            return None, model.branches(ids, layout)
-        memories = self._prepare_memories(ids, layout)
-        return memories, model.transformer.branches(memories, layout, self._starts)
+            with model.branches(ids, layout) as branches:
+                yield None, branches
+        else:
+            memories = self._prepare_memories(ids, layout)
+            yield memories, model.transformer.branches(memories, layout, self._starts,
+                                                       self._recordings)
 
     def _prepare_memories(self, ids: list[list[int]], layout: Layout) -> list[History]:
         """The memory of each branch after its present prompt; the first time positions start."""

@@ -61,10 +61,9 @@ def model(request):
 
 @pytest.mark.parametrize('before', [0, len(PROMPT)])
 def test_velocity(model, before):
-    branches = model.branches([PROMPT], LAYOUT)
-    branches.memories[0].length = before        # of the keys behind which the tokens stand
     video = torch.zeros(model.config.latent_channel, 3, 5, 6)
-    with counted() as mode:
+    with model.branches([PROMPT], LAYOUT) as branches, counted() as mode:
+        branches.memories[0].length = before    # of the keys behind which the tokens stand
         finish(model.transformer.velocity(branches, video, 500, torch.zeros(9, 64), 8))
     wanted = velocity_flops(model.config, PATCHES, 9, before)
     assert mode.get_total_flops() == wanted.total
@@ -72,9 +71,8 @@ def test_velocity(model, before):
 
 def test_write_leaves_out_what_nobody_reads(model):
     layout = Layout(3, 5, 6, 24.0)
-    branches = model.branches([PROMPT], layout)
     video = torch.zeros(model.config.latent_channel, 3, 5, 6)
-    with counted() as mode:
+    with model.branches([PROMPT], layout) as branches, counted() as mode:
         finish(model.transformer.write(branches, video))
     wanted = write_flops(model.config, PATCHES, len(PROMPT)).total
     queries = 2 * PATCHES * model.config.hidden_size * (

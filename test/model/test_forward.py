@@ -59,10 +59,14 @@ def inputs(layout, channels, action_dim=64):
     return video, rows
 
 
+def velocities(model, prompts, layout, video, timestep, rows, domain):
+    with model.branches(prompts, layout) as branches:
+        return finish(model.transformer.velocity(branches, video, timestep, rows, domain))
+
+
 def check(ours, reference, layout, prompt, timestep, domain):
     video, rows = inputs(layout, ours.config.latent_channel)
-    branch = ours.branches([prompt], layout)
-    value, = finish(ours.transformer.velocity(branch, video, timestep, rows, domain))
+    value, = velocities(ours, [prompt], layout, video, timestep, rows, domain)
     wanted = forward(reference, prompt, layout, video, timestep, rows, domain)
     if len(layout.clean_frames) < layout.frames:
         assert_close(value[0], wanted[0], TOLERANCE)
@@ -96,8 +100,7 @@ def test_one_prefix_serves_branches_of_different_layouts(tiny, reference):
     for case in ('state row', 'odd width', 'state row'):
         layout, _, timestep, domain = CASES[case]
         video, rows = inputs(layout, tiny.config.latent_channel)
-        branch = tiny.branches([PROMPT], layout)
-        value, = finish(tiny.transformer.velocity(branch, video, timestep, rows, domain))
+        value, = velocities(tiny, [PROMPT], layout, video, timestep, rows, domain)
         wanted = forward(reference, PROMPT, layout, video, timestep, rows, domain)
         assert_close(value[0], wanted[0], TOLERANCE)
 
@@ -112,17 +115,16 @@ def test_bf16_keeps_the_time_embedder_and_the_positions_in_fp32(tiny, tiny_folde
         assert parameter.dtype == (torch.float32 if fp32 else torch.bfloat16), name
 
     layout, prompt, timestep, domain = CASES['state row']
-    branch = model.branches([prompt], layout)
     start = len(prompt) + 15000
     table = rotary_table(generation_positions(layout, start, model.config), model.config)
     assert table[0].dtype == torch.float32
-    assert branch.cos.dtype == branch.sin.dtype == torch.float32
-    assert torch.equal(branch.cos, table[0]) and torch.equal(branch.sin, table[1])
+    with model.branches([prompt], layout) as branch:
+        assert branch.cos.dtype == branch.sin.dtype == torch.float32
+        assert torch.equal(branch.cos, table[0]) and torch.equal(branch.sin, table[1])
 
     video, rows = inputs(layout, model.config.latent_channel)
-    value, = finish(model.transformer.velocity(branch, video, timestep, rows, domain))
-    exact = tiny.branches([prompt], layout)
-    wanted, = finish(tiny.transformer.velocity(exact, video, timestep, rows, domain))
+    value, = velocities(model, [prompt], layout, video, timestep, rows, domain)
+    wanted, = velocities(tiny, [prompt], layout, video, timestep, rows, domain)
     assert value[0].dtype == value[1].dtype == torch.float32
     for ours, fp32 in zip(value, wanted):
         assert 1e-4 < (ours - fp32).norm() / fp32.norm() < 0.02
@@ -132,12 +134,10 @@ def test_bf16_keeps_the_time_embedder_and_the_positions_in_fp32(tiny, tiny_folde
 def test_branches_in_one_batch_equal_each_alone(tiny, case):
     layout, _, timestep, domain = CASES[case]
     video, rows = inputs(layout, tiny.config.latent_channel)
-    both = finish(tiny.transformer.velocity(
-        tiny.branches([PROMPT, SHORT], layout), video, timestep, rows, domain))
+    both = velocities(tiny, [PROMPT, SHORT], layout, video, timestep, rows, domain)
     assert len(both) == 2
     for prompt, value in zip((PROMPT, SHORT), both):
-        alone, = finish(tiny.transformer.velocity(
-            tiny.branches([prompt], layout), video, timestep, rows, domain))
+        alone, = velocities(tiny, [prompt], layout, video, timestep, rows, domain)
         for ours, wanted in zip(value, alone):
             if wanted is not None:
                 assert_close(ours, wanted, TOLERANCE)
@@ -146,10 +146,9 @@ def test_branches_in_one_batch_equal_each_alone(tiny, case):
 def test_the_first_of_two_branches_is_the_conditional_one(tiny):
     layout, _, timestep, domain = CASES['state row']
     video, rows = inputs(layout, tiny.config.latent_channel)
-    first = tiny.branches([PROMPT, SHORT], layout).first()
-    wanted = tiny.branches([PROMPT], layout)
-    ours, other = (finish(tiny.transformer.velocity(branches, video, timestep, rows, domain))
-                   for branches in (first, wanted))
+    with tiny.branches([PROMPT, SHORT], layout) as both:
+        ours = finish(tiny.transformer.velocity(both.first(), video, timestep, rows, domain))
+    other = velocities(tiny, [PROMPT], layout, video, timestep, rows, domain)
     assert torch.equal(ours[0][0], other[0][0]) and torch.equal(ours[0][1], other[0][1])
 
 
@@ -162,8 +161,8 @@ def test_fp8_rounds_the_products_of_the_generation_tower_alone(variant):
     assert ours.dtype == torch.bfloat16
     video, rows = inputs(layout, exact.config.latent_channel)
     wanted, value = (
-        finish(model.transformer.velocity(model.branches([prompt], layout), video, timestep, rows,
-                                          domain))[0] for model in (exact, ours))
+        velocities(model, [prompt], layout, video, timestep, rows, domain)[0]
+        for model in (exact, ours))
     for fp8, bf16 in zip(value, wanted):
         assert 0.005 < (fp8 - bf16).norm() / bf16.norm() < 0.15
     prefixes = [model.prefix(prompt) for model in (exact, ours)]

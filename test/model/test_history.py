@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
+from cosmos3_ros.model.branches import Prefix
 from cosmos3_ros.model.history import History
-from cosmos3_ros.model.transformer import Prefix
 
 LAYERS, TOKENS, HEADS, WIDTH = 2, 3, 1, 4
 

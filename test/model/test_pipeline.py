@@ -57,7 +57,6 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     canvas = fit_canvas(picture(), 256)
     height, width = canvas.latent_size
     layout = Layout(1 + ROWS // 4, height, width, FPS, clean_frames=(0,), rows=ROWS, row_offset=1)
-    branches = tiny.branches(played['tokens'], layout)
 
     draw = torch.Generator().manual_seed(11)
     video = torch.randn(1, 16, layout.frames, height, width, generator=draw)[0]
@@ -70,7 +69,8 @@ def test_four_guided_steps_equal_the_pipeline(tiny, played):
     sigmas, timesteps = flow_schedule(4, 5.0)
     solvers = UniPC(sigmas), UniPC(sigmas)
     for timestep in timesteps:
-        pairs = finish(network.velocity(branches, video, timestep, rows, 8))
+        with tiny.branches(played['tokens'], layout) as branches:
+            pairs = finish(network.velocity(branches, video, timestep, rows, 8))
         v_video, v_rows = (guide(both, 3.0) for both in zip(*pairs))
         v_rows[:, WIDTH:] = 0
         video, rows = solvers[0].step(v_video, video), solvers[1].step(v_rows, rows)
