@@ -38,9 +38,10 @@ class Canvas:
         height, width = self.content
         return height // LATENT_STRIDE, width // LATENT_STRIDE
 
-    def pixels(self) -> Tensor:
+    def pixels(self, device: torch.device | str = 'cpu') -> Tensor:
         """The whole canvas as the VAE takes it: float32 [3, H, W] in [-1, 1]."""
-        return torch.from_numpy(self.image).permute(2, 0, 1).contiguous().float() / 127.5 - 1
+        image = torch.from_numpy(self.image).to(device)
+        return image.permute(2, 0, 1).contiguous().float() / 127.5 - 1
 
 
 def canvas_size(height: int, width: int, tier: int) -> tuple[int, int]:

@@ -73,7 +73,7 @@ class DynamicsSession:
         noise.set_state(self._noise.get_state())
         video = torch.randn((model.config.latent_channel, latents, *canvas.latent_size),
                             generator=noise).to(model.device)
-        observed = model.vae.encode_frame(canvas.pixels().to(model.device))
+        observed = model.vae.encode_frame(canvas.pixels(model.device))
         video[:, :1] = observed[:, :, :layout.height, :layout.width]
         padded = torch.zeros(len(rows), model.config.action_dim, device=model.device)
         padded[:, :rows.shape[1]] = torch.from_numpy(rows)

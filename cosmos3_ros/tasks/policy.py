@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,8 @@ from torch import Tensor
 from ..model.branches import Branches
 from ..model.cosmos3 import Cosmos3
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from .canvas import fit_canvas
+from .canvas import Canvas, fit_canvas
+from .noise import Ahead, gaussian
 from .sampler import UniPC, flow_schedule, guide
 
 
@@ -82,7 +83,7 @@ class PolicyResult:
 class _Inputs:
     """What a request needs on the device, still in host memory."""
 
-    pixels: Tensor          # [3, H, W] fp32 in [-1, 1]
+    canvas: Canvas
     layout: Layout
     noise: Future[Tensor]   # [C, T, h, w] fp32, drawn while the picture is encoded
     rows: Tensor            # [R, action_dim] fp32: state, then noise
@@ -109,28 +110,21 @@ def _prepare(model: Cosmos3, request: PolicyRequest) -> _Inputs:
     layout = Layout(frames, *canvas.latent_size, fps=recipe.fps, clean_frames=(0,),
                     rows=recipe.num_frames, clean_rows=(0,), row_offset=recipe.action_offset)
     config = model.config
-    rows = _noise(request.seed, (recipe.num_frames, config.action_dim))
+    noise = _AHEAD.draw(request.seed, (config.latent_channel, frames, layout.height,
+                                       layout.width))
+    rows = gaussian(request.seed, (recipe.num_frames, config.action_dim))
     rows[:, recipe.action_width:] = 0
     rows[0, :recipe.action_width] = torch.from_numpy(request.state)
-    return _Inputs(
-        canvas.pixels(), layout,
-        _DRAWING.submit(_noise, request.seed, (config.latent_channel, frames, layout.height,
-                                               layout.width)), rows,
-        (model.tokenizer.encode(request.prompt), model.tokenizer.encode('')))
+    return _Inputs(canvas, layout, noise, rows, (model.tokenizer.encode(request.prompt),
+                                                 model.tokenizer.encode('')))
 
 
-def _noise(seed: int, shape: tuple[int, ...]) -> Tensor:
-    """Gaussian noise as the released policy server draws it: each tensor from its own start."""
-    values = np.random.RandomState(seed).standard_normal(shape)
-    return torch.from_numpy(values.astype(np.float32))
-
-
-_DRAWING = ThreadPoolExecutor(1, thread_name_prefix='noise')
+_AHEAD = Ahead()
 
 
 def _sample(model: Cosmos3, request: PolicyRequest,
             inputs: _Inputs) -> Generator[None, None, PolicyResult]:
-    observed = model.vae.encode_frame(inputs.pixels.to(model.device))
+    observed = model.vae.encode_frame(inputs.canvas.pixels(model.device))
     with model.branches(inputs.token_ids, inputs.layout) as both:
         yield
         return (yield from _denoise(model, request, inputs, observed, both))
