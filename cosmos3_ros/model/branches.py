@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -86,7 +86,8 @@ class Branches:
     """The guidance branches of one generation: what each attends to and where its tokens stand.
 
     They run as one batch, one behind the other. `cos` and `sin`: fp32 [branches * N, D] of the
-    generation tokens; `noisy`: [N, 1] bool. `recordings`: of passes over these memories.
+    generation tokens; `noisy`: [N, 1] bool. `recordings`: of passes over these memories, if
+    others are to follow.
     """
 
     memories: tuple[KeyValues, ...]
@@ -94,7 +95,7 @@ class Branches:
     cos: Tensor
     sin: Tensor
     noisy: Tensor
-    recordings: Recordings = field(default_factory=Recordings)
+    recordings: Recordings | None = None
 
     def first(self) -> Branches:
         """The first branch alone."""
@@ -106,7 +107,8 @@ class Branches:
 class BranchPool:
     """Branches of generations that have ended, for the next one of the same shape.
 
-    With the memories stays what was recorded over them.
+    With the memories stays what is recorded over them, from their second generation on: to record
+    takes longer than to run, and most shapes of a video come once.
     """
 
     def __init__(self) -> None:
@@ -136,5 +138,6 @@ class BranchPool:
         for place in reversed(range(len(self._idle))):
             found = self._idle[place]
             if found.layout == layout and [m.prefix.length for m in found.memories] == lengths:
-                return self._idle.pop(place)
+                del self._idle[place]
+                return replace(found, recordings=found.recordings or Recordings())
         return None

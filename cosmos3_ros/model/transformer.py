@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 from .branches import Branches, KeyValues, Prefix
 from .config import TransformerConfig
+from .job import finish, single
 from .kernels.add_norm import add_norm
 from .kernels.quantize import FP8, Quantized, quantize
 from .kernels.relu2 import relu2
@@ -38,7 +39,7 @@ from .positions import Layout, generation_positions, rotary_table, text_position
 from .recordings import Recordings
 
 TOKENS_PER_UNIT = 8192  # times layers, between two yields: about 2 ms of an H200
-RECORDED_TOKENS = 16384 # of a pass; longer ones keep the device busy without graphs
+PROMPT_STEP = 64        # tokens; prompts are read in few lengths, of which there are graphs
 PLACES_KEPT = 16        # layouts whose positions stay on the device (DROID: 3 MB each)
 
 
@@ -160,6 +161,7 @@ class Transformer(nn.Module):
         self.und = Tower(config, generation=False)
         self.gen = Tower(config, generation=True)
         self._places: dict[tuple[Layout, int], tuple[Tensor, Tensor, Tensor]] = {}
+        self._prompts = Recordings()        # that were read, by length
         self.proj_in = nn.Linear(config.patch_latent_dim, hidden)
         self.proj_out = nn.Linear(hidden, config.patch_latent_dim)
         self.time_embedder = TimeEmbedder(config)
@@ -171,9 +173,18 @@ class Transformer(nn.Module):
 
     def prefill(self, token_ids: Tensor) -> Prefix:
         """Run the understanding tower over a prompt [N] of token ids."""
+        count = len(token_ids)
+        token_ids = F.pad(token_ids, (0, -count % PROMPT_STEP))     # no token sees a later one
+        positions = text_positions(len(token_ids)).to(token_ids.device)
+        inputs = token_ids, *rotary_table(positions, self.config)
+        keys, values = finish(self._prompts.run(
+            len(token_ids), partial(single, self._prefill), *inputs))
+        return Prefix(keys[:, :count].clone(), values[:, :count].clone())
+
+    def _prefill(self, token_ids: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values, [layers, N, kv heads, D] each."""
         x = self.embed_tokens(token_ids)
-        table = rotary_table(text_positions(len(token_ids)).to(x.device), self.config)
-        cos, sin = (t.to(x.dtype) for t in table)
+        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
         keys, values = [], []
         for layer in self.und.layers:
             q, k, v = layer.attention.project(layer.input_norm(x))
@@ -183,7 +194,7 @@ class Transformer(nn.Module):
                 break                   # nothing reads the last layer's output
             attended = attend(rotate(q, cos, sin), rotate(k, cos, sin), v, causal=True)
             x = layer.finish(x, attended)
-        return Prefix(torch.stack(keys), torch.stack(values))
+        return torch.stack(keys), torch.stack(values)
 
     def start(self, prefix: Prefix) -> int:
         """Time position of the first generated frame after a prompt."""
@@ -193,12 +204,12 @@ class Transformer(nn.Module):
                  recordings: Recordings | None = None) -> Branches:
         """Place a generation of the given layout at a time position behind each memory.
 
-        `recordings`: of earlier passes over the same memories, wherever they stood.
+        `recordings`: of earlier passes over the same memories, wherever they stood; None if this
+        is the only generation over them.
         """
         places = [self._place(layout, start) for start in starts]
         return Branches(tuple(memories), layout, torch.cat([cos for cos, _, _ in places]),
-                        torch.cat([sin for _, sin, _ in places]), places[0][2],
-                        recordings or Recordings())
+                        torch.cat([sin for _, sin, _ in places]), places[0][2], recordings)
 
     def _place(self, layout: Layout, start: int) -> tuple[Tensor, Tensor, Tensor]:
         """cos, sin and noisy tokens of one branch; the most recent ones are kept."""
@@ -225,7 +236,7 @@ class Transformer(nn.Module):
         if rows is not None:
             inputs.append(rows)
         work = partial(self._velocity, branches, domain)
-        if len(branches.cos) > RECORDED_TOKENS:
+        if branches.recordings is None:
             return (yield from work(*inputs))
         places = tuple(memory.place for memory in branches.memories)
         key = places, video.shape, rows is None, domain

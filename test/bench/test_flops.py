@@ -22,6 +22,7 @@ from cosmos3_ros.bench.flops import (
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.job import finish
 from cosmos3_ros.model.positions import Layout
+from cosmos3_ros.model.transformer import PROMPT_STEP
 
 PROMPT = list(range(40, 130, 3))
 LAYOUT = Layout(3, 5, 6, 24.0, clean_frames=(0,), rows=9, clean_rows=(0,))
@@ -81,9 +82,9 @@ def test_write_leaves_out_what_nobody_reads(model):
 
 
 def test_prefill_counts_the_causal_half_of_attention(model):
-    config, tokens = model.config, len(PROMPT)
+    config, tokens = model.config, PROMPT_STEP      # nothing is padded
     with counted() as mode:
-        model.transformer.prefill(torch.tensor(PROMPT))
+        model.transformer.prefill(torch.arange(tokens))
     wanted = prefill_flops(config, tokens)
     whole = wanted.attention * 2 * tokens / (tokens + 1)        # a mask hides half of the products
     queries = 2 * tokens * config.hidden_size * config.num_attention_heads * config.head_dim
