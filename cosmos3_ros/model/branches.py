@@ -86,8 +86,7 @@ class Branches:
     """The guidance branches of one generation: what each attends to and where its tokens stand.
 
     They run as one batch, one behind the other. `cos` and `sin`: fp32 [branches * N, D] of the
-    generation tokens; `noisy`: [N, 1] bool. `recordings`: of passes over these memories, if
-    others are to follow.
+    generation tokens; `noisy`: [N, 1] bool. `recordings`: of passes over these memories.
     """
 
     memories: tuple[KeyValues, ...]
@@ -95,7 +94,7 @@ class Branches:
     cos: Tensor
     sin: Tensor
     noisy: Tensor
-    recordings: Recordings | None = None
+    recordings: Recordings
 
     def first(self) -> Branches:
         """The first branch alone."""
@@ -107,8 +106,7 @@ class Branches:
 class BranchPool:
     """Branches of generations that have ended, for the next one of the same shape.
 
-    With the memories stays what is recorded over them, from their second generation on: to record
-    takes longer than to run, and most shapes of a video come once.
+    With the memories stays what was recorded over them.
     """
 
     def __init__(self) -> None:
@@ -138,6 +136,5 @@ class BranchPool:
         for place in reversed(range(len(self._idle))):
             found = self._idle[place]
             if found.layout == layout and [m.prefix.length for m in found.memories] == lengths:
-                del self._idle[place]
-                return replace(found, recordings=found.recordings or Recordings())
+                return self._idle.pop(place)
         return None

@@ -28,11 +28,6 @@ class History(KeyValues):
         """Indices of the latents that are read."""
         return set(self._slots)
 
-    @property
-    def full(self) -> bool:
-        """Whether the windows to come find as many latents as this one."""
-        return len(self._slots) == self.anchor + self.budget
-
     def commit(self, count: int) -> None:
         """Keep the window of `count` latents that was written behind the end."""
         base, tail = self.length - len(self._slots) * self.tokens, self.length

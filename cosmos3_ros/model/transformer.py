@@ -39,6 +39,7 @@ from .positions import Layout, generation_positions, rotary_table, text_position
 from .recordings import Recordings
 
 TOKENS_PER_UNIT = 8192  # times layers, between two yields: about 2 ms of an H200
+RECORDED_TOKENS = 16384 # of a pass; in longer ones a launch takes less time than its kernel
 PROMPT_STEP = 64        # tokens; prompts are read in few lengths, of which there are graphs
 PLACES_KEPT = 16        # layouts whose positions stay on the device (DROID: 3 MB each)
 
@@ -204,12 +205,12 @@ class Transformer(nn.Module):
                  recordings: Recordings | None = None) -> Branches:
         """Place a generation of the given layout at a time position behind each memory.
 
-        `recordings`: of earlier passes over the same memories, wherever they stood; None if this
-        is the only generation over them.
+        `recordings`: of earlier passes over the same memories, wherever they stood.
         """
         places = [self._place(layout, start) for start in starts]
         return Branches(tuple(memories), layout, torch.cat([cos for cos, _, _ in places]),
-                        torch.cat([sin for _, sin, _ in places]), places[0][2], recordings)
+                        torch.cat([sin for _, sin, _ in places]), places[0][2],
+                        recordings or Recordings())
 
     def _place(self, layout: Layout, start: int) -> tuple[Tensor, Tensor, Tensor]:
         """cos, sin and noisy tokens of one branch; the most recent ones are kept."""
@@ -236,7 +237,7 @@ class Transformer(nn.Module):
         if rows is not None:
             inputs.append(rows)
         work = partial(self._velocity, branches, domain)
-        if branches.recordings is None:
+        if len(branches.cos) > RECORDED_TOKENS:
             return (yield from work(*inputs))
         places = tuple(memory.place for memory in branches.memories)
         key = places, video.shape, rows is None, domain

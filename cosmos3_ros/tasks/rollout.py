@@ -232,8 +232,8 @@ class RolloutSession:
                 yield None, branches
         else:
             memories = self._prepare_memories(ids, layout)
-            recordings = self._recordings if memories[0].full else None
-            yield memories, model.transformer.branches(memories, layout, self._starts, recordings)
+            yield memories, model.transformer.branches(memories, layout, self._starts,
+                                                       self._recordings)
 
     def _prepare_memories(self, ids: list[list[int]], layout: Layout) -> list[History]:
         """The memory of each branch after its present prompt; the first time positions start."""
