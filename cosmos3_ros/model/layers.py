@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from .config import TransformerConfig
 from .kernels.quantize import Quantized, quantize
+from .kernels.split_attention import PROGRAMS, processors, split_attention_triton, whole_rounds
 
 
 class RMSNorm(nn.Module):
@@ -148,6 +149,20 @@ def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
             q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
             is_causal=causal, enable_gqa=True)
     return out[0].transpose(0, 1).flatten(1)
+
+
+def attend_in_rounds(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
+    """What `attend` gives, in one part or two along the queries.
+
+    The library takes the queries that fill whole rounds of the device, a kernel of ours the rest.
+    """
+    if q.is_cuda and q.dtype != torch.float32:
+        count = processors(q.device)
+        rows = whole_rounds(len(q), q.shape[1], count)
+        if rows < len(q):
+            return [attend(q[:rows], k, v),
+                    split_attention_triton(q[rows:], k, v, PROGRAMS * count)]
+    return [attend(q, k, v)]
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

@@ -31,6 +31,7 @@ from .layers import (
     RMSNorm,
     TimeEmbedder,
     attend,
+    attend_in_rounds,
     joined,
     norm,
     rotate,
@@ -279,8 +280,9 @@ class Transformer(nn.Module):
         products = layer.products
         qkv = products.qkv(self._norm(layer.input_norm, x, y, products.dtype))
         count = len(branches.noisy)
-        attended = [attend(q, *memory.read(index, count)) for q, memory in zip(
-            self._split(branches, index, layer, qkv), branches.memories, strict=True)]
+        attended = [part for q, memory in zip(
+            self._split(branches, index, layer, qkv), branches.memories, strict=True)
+            for part in attend_in_rounds(q, *memory.read(index, count))]
         merged = attended[0] if len(attended) == 1 else torch.cat(attended)
         y = products.out(quantize(merged) if products.dtype == FP8 else merged)
         return products.feed_forward(self._norm(layer.post_norm, x, y, products.dtype))
