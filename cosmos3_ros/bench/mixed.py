@@ -32,6 +32,7 @@ PERIOD = 0.5            # s between chunks, each due before the next is asked fo
 SLOWDOWN = 3            # a machine that is slow alone gets a period of so many chunks
 LENGTH = 4096           # tokens of a question's slot, the default of the node
 SIZE = (480, 640, 3)    # of a question's picture
+WARM_UP = 'warm-up'     # the task that first uses count for
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,11 @@ def measure(checkpoint: str, policy_checkpoint: str, device: torch.device, dtype
         library = ModelLibrary(engine)
         base = library.acquire(checkpoint, dtype).result()
         driver = library.acquire(policy_checkpoint, dtype).result()
-        reasoner = Reasoner(base, lambda job: engine.submit(job, task='reasoner', name='reason'),
+        counted = [WARM_UP]
+        reasoner = Reasoner(base, lambda job: engine.submit(job, task=counted[0], name='reason'),
                             slots=load.streams, length=LENGTH)
         period = _warm_up(engine, base, driver, reasoner, load)
+        counted[0] = 'reasoner'
         alone = _drive(engine, driver, period, max(3, round(load.seconds / 4 / period)))
         others = Others(engine, base, reasoner, load)
         before = others.wait_until_busy()
@@ -154,19 +157,20 @@ def _question(text: str, random: np.random.Generator, tokens: int) -> Question:
 def _warm_up(engine: Engine, base: Cosmos3, driver: Cosmos3, reasoner: Reasoner,
              load: Load) -> float:
     """Compile and capture what there is; returns the period of chunks in s."""
-    for seed in range(3):
+    for seed in range(4):
         started = time.monotonic()
         job = policy(driver, request(observation(seed), seed))
-        engine.submit(job, task='load', name='warm-up').result()
+        engine.submit(job, task=WARM_UP, name='warm-up').result()
         took = time.monotonic() - started
     seen: list[Frame] = []
-    rollout = engine.submit(_endless(base, load.recipe, seen.append), task='load')
+    rollout = engine.submit(_endless(base, load.recipe, seen.append), task=WARM_UP)
     random = np.random.default_rng(1)
-    asked = [reasoner.submit(_question('Warm up?', random, 16)) for _ in range(load.streams)]
-    for handle in asked:
-        handle.result()
-    frames = 4 * 2 * load.recipe.window
-    while len(seen) < frames and not rollout.done():        # two windows, one with a history
+    for _ in range(3):                                      # runs, recordings, replays
+        asked = [reasoner.submit(_question('Warm up?', random, 16)) for _ in range(load.streams)]
+        for handle in asked:
+            handle.result()
+    frames = 4 * 3 * load.recipe.window
+    while len(seen) < frames and not rollout.done():        # three windows, two with a history
         time.sleep(0.05)
     rollout.cancel()
     engine.settle(60.0)
