@@ -51,16 +51,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results, their names, and all figures that both have; `pairs`: what these are called."""
+    """Two results, their names, and all figures that both have.
+
+    `pairs`: what these are called; `alone`: how many only the first and only the second has.
+    """
 
     names: tuple[str, str]
     results: tuple[dict, dict]
     pairs: str
+    alone: tuple[int, int]
     differences: list[Difference]
 
     @property
     def title(self) -> str:
         return f'{self.names[1]} against {self.names[0]}, bag {self.results[0]["bag"]}'
+
+    @property
+    def summary(self) -> str:
+        found = [one.finding for one in self.differences]
+        return (f'better in {found.count("better")} of {len(found)} figures, worse in '
+                f'{found.count("worse")}; {self.pairs} that only the first has: {self.alone[0]}, '
+                f'only the second: {self.alone[1]}')
 
 
 def compare(first: Path, second: Path) -> Comparison:
@@ -86,12 +97,13 @@ def compare(first: Path, second: Path) -> Comparison:
         if keys:
             found.append(Difference(label, unit, better, keys, one, other,
                                     *interval(other - one)))
-    return Comparison(_names(first, second), (a, b), kind.pairs, found)
+    alone = len(before) - len(common), len(after) - len(common)
+    return Comparison(_names(first, second), (a, b), kind.pairs, alone, found)
 
 
 def table(comparison: Comparison) -> str:
     """The comparison for a terminal, a line a figure."""
-    lines = [comparison.title + ': second minus first, 95 % interval']
+    lines = [comparison.title + ': second minus first, 95 % interval', comparison.summary]
     for one in comparison.differences:
         lines.append(f'{one.label:20} {one.mean:+.4g} [{one.low:+.4g}, {one.high:+.4g}] '
                      f'{one.unit}: {one.finding} ({len(one.keys)} {comparison.pairs})')

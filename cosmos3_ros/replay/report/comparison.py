@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 import numpy as np
 
-from ..compare import Comparison, Difference
+from ..compare import Comparison
 from .page import number, template
 from .plots import BLUE, ORANGE, svg
 
@@ -23,7 +23,7 @@ _PAGE = template("""
 class="text {{ colours.get(d.finding, 'muted') }}">{{ d.finding }}</tr>{% endfor %}</table>
 <small>Bootstrap over pairs; those of one
 episode depend on each other, so that intervals are rather too narrow.</small></div>
-<div class="card"><h2>Both by {{ c.pairs }}</h2>{{ curves }}</div>
+<div class="card"><h2>Both results over the {{ c.pairs }}</h2>{{ curves }}</div>
 <div class="card"><h2>Settings that differ</h2>{% if settings %}<table><tr><th>setting
 <th class="text">{{ c.names[0] }}<th class="text">{{ c.names[1] }}</tr>{% for name, a, b in settings
 %}<tr><td>{{ name }}<td class="text">{{ a }}<td class="text">{{ b }}</tr>{% endfor %}</table>
@@ -35,24 +35,26 @@ def write(comparison: Comparison, path: Path) -> None:
     first, second = (result['settings'] for result in comparison.results)
     differ = [(name, first.get(name), second.get(name)) for name in {**first, **second}
               if first.get(name) != second.get(name)]
-    found = [one.finding for one in comparison.differences]
     path.write_text(_PAGE.render(
         title=comparison.title, tiles=[], c=comparison, n=number, settings=differ,
-        lines=[f'better in {found.count("better")} of {len(found)} figures, worse in '
-               f'{found.count("worse")}'],
+        lines=[comparison.summary],
         colours={'better': 'good', 'worse': 'bad'},
-        curves=_curves(comparison.differences, comparison.names)), encoding='utf-8')
+        curves=_curves(comparison)), encoding='utf-8')
 
 
-def _curves(differences: list[Difference], names: tuple[str, str]) -> str:
+def _curves(comparison: Comparison) -> str:
+    differences = comparison.differences
     rows = -(-len(differences) // _COLUMNS)
     figure = Figure((13, 1.9 * rows + 0.3), layout='constrained')
     axes = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
     for axis, one in zip(axes, differences):
         places = _places(one.keys)
-        for values, color, name in zip((one.first, one.second), (BLUE, ORANGE), names):
+        for values, color, name in zip((one.first, one.second), (BLUE, ORANGE),
+                                       comparison.names):
             axis.plot(places, values, '.-', color=color, lw=1, ms=4, label=name)
         axis.set_title(f'{one.label}{", " if one.unit else ""}{one.unit}', fontsize=9)
+    for axis in axes[max(0, len(differences) - _COLUMNS):len(differences)]:
+        axis.set_xlabel('question' if comparison.pairs == 'questions' else 's', fontsize=8)
     for axis in axes[len(differences):]:
         axis.set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc='outside upper right', ncols=2,

@@ -21,13 +21,15 @@ td,th{text-align:right;padding:3px 8px;border-bottom:1px solid #edeff3}
 td:first-child,th:first-child,.text{text-align:left}
 .strip{display:grid;gap:6px;text-align:center}.strip img,td img{width:100%;border-radius:4px}
 .border{border-left:3px dashed #c2410c;padding-left:4px;margin-left:-7px}
-.good{color:#15803d}.bad{color:#c2410c}{% block style %}{% endblock %}</style><main>
+.name{width:160px}.good{color:#15803d}.bad{color:#c2410c}{% block style %}{% endblock %}</style>
+<main>
 <h1>{{ title }}</h1>{% for line in lines %}<div class="muted">{{ line }}</div>{% endfor %}
 {% if tiles %}<div class="tiles">{% for name, value, note in tiles %}<div class="card">
 <small>{{ name }}</small><b>{{ value }}</b><small>{{ note }}</small></div>{% endfor %}</div>
 {% endif %}{% block body %}{% endblock %}</main></html>"""
 _MACROS = """{% macro settings(values) %}<div class="card"><h2>Settings</h2><table>
-{% for name, value in values.items() %}<tr><td>{{ name }}<td class="text">{{ value }}</tr>
+{% for name, value in values.items() %}<tr><td class="name">{{ name|replace('_', ' ') }}
+<td class="text">{{ value }}</tr>
 {% endfor %}</table></div>{% endmacro %}
 {% macro picture(data, alt) %}<img alt="{{ alt }}" src="data:image/jpeg;base64,{{ data }}">
 {%- endmacro %}"""
@@ -44,7 +46,7 @@ def template(body: str, style: str = '') -> jinja2.Template:
 
 def settings_line(settings: dict, names: Sequence[str]) -> str:
     """Some settings in one line."""
-    return ' · '.join(f'{name} {settings[name]}' for name in names if settings.get(name))
+    return ' · '.join(f'{name.replace("_", " ")} {settings[name]}' for name in names)
 
 
 def number(value: float | None) -> str:
