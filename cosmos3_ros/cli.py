@@ -269,11 +269,11 @@ def _record(options: argparse.Namespace, _: list[str]) -> int:
 
 def _replay(options: argparse.Namespace, _: list[str]) -> int:
     from .replay import compare, runner, setup
-    from .replay.report import comparison
     if options.compare is not None:
         found = compare.compare(*options.compare)
         print(compare.table(found))
         if options.report is not None:
+            from .replay.report import comparison
             comparison.write(found, options.report)
         return 0
     if not options.bags or options.checkpoint is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -95,8 +96,9 @@ def compare(first: Path, second: Path) -> Comparison:
     for name, (label, unit, better) in kind.figures(a).items():
         keys, one, other = paired(before, after, name)
         if keys:
+            block = math.ceil(len(keys) ** (1 / 3)) if kind.series else 1
             found.append(Difference(label, unit, better, keys, one, other,
-                                    *interval(other - one)))
+                                    *interval(other - one, block)))
     alone = len(before) - len(common), len(after) - len(common)
     return Comparison(_names(first, second), (a, b), kind.pairs, alone, found)
 
@@ -105,8 +107,9 @@ def table(comparison: Comparison) -> str:
     """The comparison for a terminal, a line a figure."""
     lines = [comparison.title + ': second minus first, 95 % interval', comparison.summary]
     for one in comparison.differences:
-        lines.append(f'{one.label:20} {one.mean:+.4g} [{one.low:+.4g}, {one.high:+.4g}] '
-                     f'{one.unit}: {one.finding} ({len(one.keys)} {comparison.pairs})')
+        figures = f'{one.mean:+.4g} [{one.low:+.4g}, {one.high:+.4g}] {one.unit}'.rstrip()
+        lines.append(f'{one.label:20} {figures}: {one.finding} '
+                     f'({len(one.keys)} {comparison.pairs})')
     return '\n'.join(lines)
 
 
@@ -118,12 +121,16 @@ def paired(first: Rows, second: Rows, name: str) -> tuple[list, np.ndarray, np.n
             np.array([second[key][name] for key in keys], float))
 
 
-def interval(differences: np.ndarray) -> tuple[float, float]:
-    """95 % bootstrap interval of the mean.
+def interval(differences: np.ndarray, block: int) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean of a series [n].
 
-    Chunks and frames of one episode depend on each other, so that it is rather too narrow.
+    Draws runs of `block` neighbours, the last followed by the first (circular block bootstrap,
+    Politis and Romano 1992), since what is near in time is alike; 1 takes them as independent.
     """
-    draws = np.random.default_rng(0).choice(differences, (DRAWS, len(differences)))
+    count = len(differences)
+    starts = np.random.default_rng(0).integers(count, size=(DRAWS, -(-count // block), 1))
+    places = (starts + np.arange(block)).reshape(DRAWS, -1)[:, :count] % count
+    draws = differences[places]
     low, high = np.percentile(draws.mean(axis=1), [2.5, 97.5])
     return float(low), float(high)
 

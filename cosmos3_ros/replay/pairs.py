@@ -20,10 +20,12 @@ POLICY = {
 class Kind:
     """A kind of result: what pairs are called, the settings that must agree, and its rows.
 
+    `series`: neighbouring pairs depend on each other, as moments of one episode do.
     `figures`: name -> label, unit, and 1 where more is better, -1 where less is, 0 for neither.
     """
 
     pairs: str
+    series: bool
     same: tuple[str, ...]
     figures: Callable[[dict], dict[str, tuple[str, str, int]]]
     rows: Callable[[dict], Rows]
@@ -55,9 +57,9 @@ def _answers(result: dict) -> Rows:
 
 
 KINDS = {
-    runner.FORMAT: Kind('chunks', (), _policy_figures, _chunks),
-    world.FORMAT: Kind('frames', ('camera',), lambda _: {
+    runner.FORMAT: Kind('chunks', True, (), _policy_figures, _chunks),
+    world.FORMAT: Kind('frames', True, ('camera',), lambda _: {
         'psnr': ('PSNR', 'dB', 1), 'ssim': ('SSIM', '', 1),
         'drift': ('colour drift', 'levels', -1)}, _frames),
-    questions.FORMAT: Kind('questions', (), lambda _: {
+    questions.FORMAT: Kind('questions', False, (), lambda _: {
         'exact': ('exact answers', 'share', 1), 'fuzzy': ('likeness', 'share', 1)}, _answers)}

@@ -21,9 +21,13 @@ _PAGE = template("""
 {{ n(d.second.mean()) }}<td>{{ '%+.3g'|format(d.mean) }}<td>{{ '%+.3g'|format(d.low) }} to
 {{ '%+.3g'|format(d.high) }}<td>{{ d.keys|length }}<td
 class="text {{ colours.get(d.finding, 'muted') }}">{{ d.finding }}</tr>{% endfor %}</table>
-<small>Bootstrap over pairs; those of one
-episode depend on each other, so that intervals are rather too narrow.</small></div>
-<div class="card"><h2>Both results over the {{ c.pairs }}</h2>{{ curves }}</div>
+<small>Bootstrap over {{ c.pairs }}{{
+' in runs, since neighbours are alike' if c.pairs != 'questions' }}.</small></div>
+<div class="card"><h2>Both results over the {{ c.pairs }}</h2>{% if questions %}<table>
+<tr><th>question<th>exact, {{ c.names[0] }}<th>{{ c.names[1] }}<th>likeness, {{ c.names[0] }}
+<th>{{ c.names[1] }}</tr>{% for row in questions %}<tr>
+{% for value in row %}<td>{{ value }}{% endfor %}</tr>{% endfor %}</table>{% else %}{{ curves }}
+{% endif %}</div>
 <div class="card"><h2>Settings that differ</h2>{% if settings %}<table><tr><th>setting
 <th class="text">{{ c.names[0] }}<th class="text">{{ c.names[1] }}</tr>{% for name, a, b in settings
 %}<tr><td>{{ name }}<td class="text">{{ a }}<td class="text">{{ b }}</tr>{% endfor %}</table>
@@ -35,26 +39,29 @@ def write(comparison: Comparison, path: Path) -> None:
     first, second = (result['settings'] for result in comparison.results)
     differ = [(name, first.get(name), second.get(name)) for name in {**first, **second}
               if first.get(name) != second.get(name)]
+    by_question = _by_question(comparison) if comparison.pairs == 'questions' else []
     path.write_text(_PAGE.render(
         title=comparison.title, tiles=[], c=comparison, n=number, settings=differ,
         lines=[comparison.summary],
         colours={'better': 'good', 'worse': 'bad'},
-        curves=_curves(comparison)), encoding='utf-8')
+        curves='' if by_question else _curves(comparison), questions=by_question),
+        encoding='utf-8')
 
 
 def _curves(comparison: Comparison) -> str:
     differences = comparison.differences
-    rows = -(-len(differences) // _COLUMNS)
+    columns = min(_COLUMNS, len(differences))
+    rows = -(-len(differences) // columns)
     figure = Figure((13, 1.9 * rows + 0.3), layout='constrained')
-    axes = figure.subplots(rows, _COLUMNS, squeeze=False).ravel()
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for axis, one in zip(axes, differences):
-        places = _places(one.keys)
+        places = (np.array(one.keys, np.int64) - one.keys[0]) * 1e-9
         for values, color, name in zip((one.first, one.second), (BLUE, ORANGE),
                                        comparison.names):
             axis.plot(places, values, '.-', color=color, lw=1, ms=4, label=name)
         axis.set_title(f'{one.label}{", " if one.unit else ""}{one.unit}', fontsize=9)
-    for axis in axes[max(0, len(differences) - _COLUMNS):len(differences)]:
-        axis.set_xlabel('question' if comparison.pairs == 'questions' else 's', fontsize=8)
+    for axis in axes[max(0, len(differences) - columns):len(differences)]:
+        axis.set_xlabel('s', fontsize=8)
     for axis in axes[len(differences):]:
         axis.set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc='outside upper right', ncols=2,
@@ -62,8 +69,9 @@ def _curves(comparison: Comparison) -> str:
     return svg(figure, axes)
 
 
-def _places(keys: list) -> np.ndarray:
-    """Seconds since the first stamp, or numbers of questions."""
-    if isinstance(keys[0], str):
-        return 1 + np.arange(len(keys))
-    return (np.array(keys, np.int64) - keys[0]) * 1e-9
+def _by_question(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Rows: question, whether both answers are exact, and the likeness of both."""
+    exact, fuzzy = comparison.differences
+    answers = [['yes' if one else 'no' for one in values] for values in (exact.first, exact.second)]
+    likeness = [[f'{one:.2f}' for one in values] for values in (fuzzy.first, fuzzy.second)]
+    return list(zip(exact.keys, *answers, *likeness))

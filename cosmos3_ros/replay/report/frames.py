@@ -49,11 +49,12 @@ def _tiles(result: dict) -> list[tuple[str, str, str]]:
     psnr, frozen = np.array(figures['psnr'][1:]), np.array(figures['frozen_psnr'][1:])
     windows = result['frames']['windows'][-1] + 1
     return [
-        ('PSNR', f'{psnr.mean():.1f} dB', f'last frame {psnr[-1]:.1f}'),
-        ('frozen picture', f'{frozen.mean():.1f} dB',
+        ('PSNR, mean', f'{psnr.mean():.1f} dB', f'last frame {psnr[-1]:.1f}'),
+        ('frozen picture, mean', f'{frozen.mean():.1f} dB',
          f'the bar to beat; beaten in {np.mean(psnr > frozen):.0%} of frames'),
-        ('SSIM', f'{np.mean(figures["ssim"][1:]):.2f}', f'last frame {figures["ssim"][-1]:.2f}'),
-        ('colour drift', f'{np.mean(figures["drift"][1:]):.1f}',
+        ('SSIM, mean', f'{np.mean(figures["ssim"][1:]):.2f}',
+         f'last frame {figures["ssim"][-1]:.2f}'),
+        ('colour drift, mean', f'{np.mean(figures["drift"][1:]):.1f}',
          f'of 255; last frame {figures["drift"][-1]:.1f}'),
         ('seam', number(figures['seam']), 'change at window borders over that elsewhere'
          if figures['seam'] is not None else 'no border between windows'),
