@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compare import Comparison
 from .page import number, template
-from .plots import BLUE, ORANGE, svg
+from .plots import BLUE, ORANGE, legend, svg
 
 _COLUMNS = 4            # plots side by side
 _PAGE = template("""
@@ -64,8 +64,7 @@ def _curves(comparison: Comparison) -> str:
         axis.set_xlabel('s', fontsize=8)
     for axis in axes[len(differences):]:
         axis.set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc='outside upper right', ncols=2,
-                  fontsize=8, frameon=False)
+    legend(figure, axes[0])
     return svg(figure, axes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..world import verdict
 from .page import number, settings_line, template
-from .plots import BLUE, GREY, mark_borders, svg
+from .plots import BLUE, GREY, legend, mark_borders, svg
 
 _PAGE = template("""
 <div class="card"><h2>Imagined above, recorded below</h2>
@@ -75,5 +75,5 @@ def _curves(figures: dict, borders: list[int]) -> str:
         mark_borders(axis, borders)
         axis.set_title(label, fontsize=9)
         axis.set_xlabel('frame', fontsize=8)
-    axes[0].legend(fontsize=8)
+    legend(figure, axes[0])
     return svg(figure, axes)

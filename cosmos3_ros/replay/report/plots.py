@@ -26,6 +26,12 @@ def svg(figure: Figure, axes: Sequence[Axes]) -> markupsafe.Markup:
     return markupsafe.Markup(text[text.index('<svg'):])
 
 
+def legend(figure: Figure, axis: Axes) -> None:
+    """What the lines of a plot are, above all plots."""
+    figure.legend(*axis.get_legend_handles_labels(), loc='outside upper right', ncols=4,
+                  fontsize=8, frameon=False)
+
+
 def mark_borders(axis: Axes, places: Sequence[float]) -> None:
     """Dashed lines where a window begins."""
     for index, place in enumerate(places):

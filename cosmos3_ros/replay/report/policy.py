@@ -10,7 +10,7 @@ from cosmos3_ros.droid.recipe import STEP
 
 from ..runner import verdict
 from .page import number, template
-from .plots import BLUE, GREY, INK, ORANGE, svg
+from .plots import BLUE, GREY, INK, ORANGE, legend, svg
 
 _PAGE = template("""
 <div class="card"><h2>Joints: predicted chunks on the recorded motion</h2>{{ joints }}</div>
@@ -72,8 +72,7 @@ def _joints(drawing: dict) -> str:
         axis.set_title(f'{name}{", 1 closed" if column == 7 else ", rad"}', fontsize=9)
     for axis in axes[4:]:
         axis.set_xlabel('s', fontsize=8)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc='outside upper right', ncols=3,
-                  fontsize=8, frameon=False)
+    legend(figure, axes[0])
     return svg(figure, axes)
 
 
@@ -91,7 +90,7 @@ def _horizon(drawing: dict) -> str:
     axis.set_xlabel('step of the chunk (1/15 s)')
     axis.set_ylabel('rad, all joints')
     axis.set_ylim(0)
-    axis.legend(fontsize=8)
+    legend(figure, axis)
     return svg(figure, [axis])
 
 
