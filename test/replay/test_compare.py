@@ -148,7 +148,8 @@ def test_frames_of_different_cameras_are_refused(compared):
     (questions_result([True, False]), questions_result([False, True]))],
     ids=['policy', 'world', 'questions'])
 def test_report_has_a_row_for_every_figure(tmp_path, capsys, first, second):
-    first['settings']['seed'], second['settings']['seed'] = 'seed-one', 'seed-two'
+    first['settings']['recipe'], second['settings']['recipe'] = (
+        {'steps': name, 'shift': 'equal'} for name in ('steps-one', 'steps-two'))
     for name, result in (('a.json', first), ('b.json', second)):
         (tmp_path / name).write_text(json.dumps(result))
     assert main(['replay', '--compare', str(tmp_path / 'a.json'), str(tmp_path / 'b.json'),
@@ -156,4 +157,5 @@ def test_report_has_a_row_for_every_figure(tmp_path, capsys, first, second):
     said, page = capsys.readouterr().out, (tmp_path / 'r.html').read_text()
     for one in compare(tmp_path / 'a.json', tmp_path / 'b.json').differences:
         assert f'<td>{one.label}<td' in page and f'\n{one.label} ' in said
-    assert 'seed-one' in page and 'seed-two' in page and 'src="http' not in page
+    assert 'recipe.steps' in page and 'recipe.shift' not in page
+    assert 'steps-one' in page and 'steps-two' in page and 'src="http' not in page

@@ -36,7 +36,7 @@ class="text {{ colours.get(d.finding, 'muted') }}">{{ d.finding }}</tr>{% endfor
 
 def write(comparison: Comparison, path: Path) -> None:
     """Write the report of `compare.compare`."""
-    first, second = (result['settings'] for result in comparison.results)
+    first, second = (_flat(result['settings']) for result in comparison.results)
     differ = [(name, first.get(name), second.get(name)) for name in {**first, **second}
               if first.get(name) != second.get(name)]
     by_question = _by_question(comparison) if comparison.pairs == 'questions' else []
@@ -46,6 +46,13 @@ def write(comparison: Comparison, path: Path) -> None:
         colours={'better': 'good', 'worse': 'bad'},
         curves='' if by_question else _curves(comparison), questions=by_question),
         encoding='utf-8')
+
+
+def _flat(settings: dict) -> dict:
+    """Settings with the entries of maps in their place, `setup.max_skew`."""
+    return {key: value for name, entry in settings.items() for key, value in (
+        {f'{name}.{inner}': value for inner, value in entry.items()}
+        if isinstance(entry, dict) else {name: entry}).items()}
 
 
 def _curves(comparison: Comparison) -> str:
