@@ -15,7 +15,8 @@ from .plots import BLUE, GREY, INK, ORANGE, legend, svg
 _PAGE = template("""
 <div class="card"><h2>Joints: predicted chunks on the recorded motion</h2>{{ joints }}</div>
 <div class="card"><h2>{{ 'What the cameras saw (wrist, exterior left, exterior right)' if strip
-else 'When chunks were asked for' }}</h2><div class="strip" style="grid-template-columns:repeat({{ strip|length }},1fr)">
+else 'When chunks were asked for' }}</h2>
+<div class="strip" style="grid-template-columns:repeat({{ strip|length }},1fr)">
 {% for time, data in strip %}<div>{{ m.picture(data, 'cameras') }}
 <small>{{ '%.1f'|format(time) }} s</small></div>{% endfor %}</div>{{ marks }}</div>
 <div class="two"><div class="card"><h2>Error by step of the chunk</h2>{{ horizon }}</div>
