@@ -128,8 +128,12 @@ def _add_replay(verbs: argparse._SubParsersAction) -> None:
                       help='score a video imagined from the first picture instead (4 n + 1)')
     task.add_argument('--questions', type=Path, metavar='FILE',
                       help='score answers to a YAML list of questions instead')
-    replay.add_argument('--camera', default='wrist', help='of --imagine (default: %(default)s)')
-    replay.add_argument('--steps', type=_count, default=20, help='denoise steps of --imagine')
+    replay.add_argument('--actions', action='store_true',
+                        help='with --imagine: the recorded motion leads (forward dynamics)')
+    replay.add_argument('--camera', default='', help='of --imagine (default: wrist; with '
+                        '--actions the composed view of all three)')
+    replay.add_argument('--steps', type=_positive,
+                        help='denoise steps of --imagine (default: 20; with --actions 30)')
     replay.add_argument('--seed', type=_count, default=0)
     replay.add_argument('--device', choices=('auto', 'cuda', 'cpu'), default='auto')
     replay.add_argument('--precision', default='auto')
@@ -264,19 +268,28 @@ def _record(options: argparse.Namespace, _: list[str]) -> int:
 
 
 def _replay(options: argparse.Namespace, _: list[str]) -> int:
-    from .replay import compare, report, runner, setup
+    from .replay import compare, runner, setup
     if options.compare is not None:
-        print(compare.compare(*options.compare))
+        found = compare.compare(*options.compare)
+        print(compare.table(found))
+        if options.report is not None:
+            from .replay.report import comparison
+            comparison.write(found, options.report)
         return 0
     if not options.bags or options.checkpoint is None:
         raise ValueError('replay: wanted a bag and --checkpoint, or --compare with two results')
+    other = options.questions is not None or options.imagine is not None
+    if options.actions and options.imagine is None:
+        raise ValueError('--actions: wanted --imagine with it, a number of frames')
+    if other and (options.live or options.out is not None):
+        raise ValueError('--imagine, --questions: take one bag and neither --live nor --out')
     if options.out is not None:
         return _replay_many(options, setup.read(options.topics))
     if len(options.bags) > 1 or options.ray is not None:
         raise ValueError('replay: several bags and --ray want --out, a folder for the results')
     names = setup.read(options.topics)
     common = options.device, options.precision
-    if options.questions is not None or options.imagine is not None:
+    if other:
         return _replay_other(options, names, common)
     if options.live:
         from .ros import live_replay
@@ -287,11 +300,16 @@ def _replay(options: argparse.Namespace, _: list[str]) -> int:
         loaded = runner.Loaded(options.checkpoint, *common)
         result = loaded.run(job.bag, names, job.pace(), job.instruction, job.seed)
         loaded.close()
+    return _finish_replay(options, result, runner.verdict(result))
+
+
+def _finish_replay(options: argparse.Namespace, result: dict, verdict: str) -> int:
+    from .replay import report, runner
     if options.json is not None:
         runner.write_json(result, options.json)
     if options.report is not None:
         report.write(result, options.report)
-    print(runner.verdict(result))
+    print(verdict)
     return 0
 
 
@@ -308,23 +326,15 @@ def _replay_many(options: argparse.Namespace, names) -> int:
 
 
 def _replay_other(options: argparse.Namespace, names, common: tuple[str, str]) -> int:
-    from .replay import questions, runner, world
-    from .tasks.rollout import RolloutRecipe
-    if options.report is not None:
-        raise ValueError('--report: there is none of --imagine and --questions yet, wanted --json')
+    from .replay import questions, world
+    bag, checkpoint = options.bags[0], options.checkpoint
     if options.questions is not None:
-        result = questions.run(options.bags[0], options.checkpoint, names,
-                               questions.read(options.questions), *common)
-        print(f'{result["bag"]}: {result["scores"]["exact"]:.0%} of the answers are exact, '
-              f'likeness {result["scores"]["fuzzy"]:.2f}')
-    else:
-        result = world.run(options.bags[0], options.checkpoint, names, options.camera,
-                           options.imagine, RolloutRecipe(steps=options.steps),
-                           options.instruction, options.seed, *common)
-        print(world.verdict(result))
-    if options.json is not None:
-        runner.write_json(result, options.json)
-    return 0
+        result = questions.run(bag, checkpoint, names, questions.read(options.questions), *common)
+        return _finish_replay(options, result, questions.verdict(result))
+    task = world.Task(options.imagine, options.actions, options.camera, options.instruction,
+                      options.steps, options.seed)
+    result = world.run(bag, checkpoint, names, task, *common)
+    return _finish_replay(options, result, world.verdict(result))
 
 
 def _inspect(options: argparse.Namespace, _: list[str]) -> int:

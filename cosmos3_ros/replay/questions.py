@@ -9,6 +9,8 @@ from pathlib import Path
 import re
 import time
 
+import cv2
+import numpy as np
 import yaml
 
 from cosmos3_ros.droid.observation import CAMERAS
@@ -20,7 +22,10 @@ from cosmos3_ros.tasks.question import Question
 from cosmos3_ros.tasks.reason import Reasoner
 
 from .bag import Bag, BagError
+from .pictures import jpeg
 from .setup import Setup
+
+FORMAT = 'cosmos3-replay-questions/2'
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ def read(path: Path) -> list[Expected]:
     """Questions of a YAML or JSON list of maps with the fields of Expected. Raises ValueError."""
     try:
         entries = yaml.safe_load(path.read_text(encoding='utf-8'))
+        if not entries:
+            raise ValueError('no question')
         return [_expected(entry) for entry in entries]
     except (OSError, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
         raise ValueError(f'{path}: {error}: wanted a list of maps with text, expected and, if '
@@ -51,19 +58,29 @@ def run(bag: str, checkpoint: str, setup: Setup, questions: list[Expected], devi
     with Engine(place) as engine, Bag(bag) as opened:
         model = ModelLibrary(engine).acquire(checkpoint, pick_dtype(precision, place)).result()
         reasoner = Reasoner(model, lambda job: engine.submit(job, task='reasoner', name='reason'))
-        rows = []
+        rows, seconds, shown = [], [], []
         for one, pictures in zip(questions, _pictures(opened, setup, questions)):
+            shown.append(_side_by_side(pictures))
+            asked = time.monotonic()
             answer = reasoner.submit(Question(one.text, tuple(pictures), thinking=False,
                                               max_tokens=one.max_tokens)).result()
+            seconds.append(time.monotonic() - asked)
             rows.append(asdict(one) | {
                 'answer': answer.text, 'exact': exact(answer.text, one.expected),
                 'fuzzy': fuzzy(answer.text, one.expected)})
     count = len(rows)
-    return {'format': 'cosmos3-replay-questions/1', 'bag': opened.name,
-            'settings': {'checkpoint': checkpoint, 'precision': precision},
+    return {'format': FORMAT, 'bag': opened.name,
+            'settings': {'checkpoint': checkpoint, 'device': place.type, 'precision': precision},
             'scores': {'exact': sum(row['exact'] for row in rows) / count,
                        'fuzzy': sum(row['fuzzy'] for row in rows) / count},
-            'questions': rows, 'timing': {'wall_s': time.monotonic() - started}}
+            'questions': rows, 'drawing': {'pictures': shown},
+            'timing': {'wall_s': time.monotonic() - started, 'answer_s': seconds}}
+
+
+def verdict(result: dict) -> str:
+    """One line: how many answers are right."""
+    return (f'{result["bag"]}: {result["scores"]["exact"]:.0%} of {len(result["questions"])} '
+            f'answers are exact, likeness {result["scores"]["fuzzy"]:.2f}')
 
 
 def exact(answer: str, expected: tuple[str, ...]) -> bool:
@@ -89,6 +106,14 @@ def _expected(entry: dict) -> Expected:
         raise ValueError(f'question {entry["text"]!r}: wanted an expected answer, and cameras of '
                          f'{", ".join(CAMERAS)}')
     return Expected(**entry)
+
+
+def _side_by_side(pictures: list[np.ndarray]) -> str:
+    """A JPEG for the report, '' for a question without a picture."""
+    if not pictures:
+        return ''
+    return jpeg(np.concatenate([cv2.resize(one, (320, 180), interpolation=cv2.INTER_AREA)
+                                for one in pictures], axis=1))
 
 
 def _pictures(bag: Bag, setup: Setup, questions: list[Expected]) -> list[list]:

@@ -3,7 +3,6 @@
 """A policy run over a bag, and what its chunks are worth, as plain values."""
 from __future__ import annotations
 
-import base64
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -29,22 +28,29 @@ from cosmos3_ros.tasks.policy import policy
 from . import scores
 from .bag import Bag, BagError
 from .motion import Motion
+from .pictures import jpeg
 from .setup import Setup
 from .timeline import EveryRows, Pace, Refused, walk
 
 Ask = Callable[[Observation, int], np.ndarray]
 STEP_NS = round(STEP * 1e9)
 STRIP = 8               # moments shown of an episode
+FORMAT = 'cosmos3-replay/2'
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Targets, float64 [h, 8], of an observation; `stamp` and `ready` in ns of recorded time."""
+    """Targets, float64 [h, 8], of an observation; `stamp` and `ready` in ns of recorded time.
+
+    `seconds`: until the answer came, by the machine's clock. `refused`: observations so far.
+    """
 
     stamp: int
     ready: int
     seed: int
     targets: np.ndarray
+    seconds: float
+    refused: int
 
 
 class Loaded:
@@ -82,7 +88,7 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
     """
     chunks: list[Chunk] = []
     refused, codes = Counter(), {}
-    seconds, strip = [], []
+    strip = []
     bar = tqdm(total=round((bag.end - bag.start) * 1e-9, 1), unit='s', desc=bag.name, disable=None)
     started = time.monotonic()
     for moment in walk(bag, setup, pace, instruction):
@@ -100,25 +106,32 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
             observation = observe(moment.snapshot, moment.instruction, setup.gripper_range())
             asked = time.monotonic()
             targets = joint_targets(ask(observation, number))
-            seconds.append(time.monotonic() - asked)
+            seconds = time.monotonic() - asked
             check_finite(targets, setup.joint_names)
         except (ImageError, ObservationError, GateError) as error:
             code = {ImageError: 'picture', GateError: 'not_finite'}.get(type(error), 'observation')
             _count(refused, codes, code, str(error))
             continue
         stamp = moment.snapshot.stamp
-        chunks.append(Chunk(stamp, moment.ready, number, targets))
+        chunks.append(Chunk(stamp, moment.ready, number, targets, seconds,
+                            sum(refused.values())))
         if (stamp - bag.start) * STRIP >= len(strip) * (bag.end - bag.start):
             strip.append(((stamp - bag.start) * 1e-9, _thumbnail(observation)))
     bar.close()
     if not chunks:
         reasons = '; '.join(codes.values()) or 'no picture came while there was an instruction'
         raise BagError(f'bag {bag.path}: no observation could be used: {reasons}')
-    actions = sum(len(chunk.targets) for chunk in chunks)
     return score(bag, setup, pace.text, instruction, seed, chunks, refused, codes, strip) | {
-        'timing': {'wall_s': time.monotonic() - started,
-                   'latency_s': scores.spread(np.array(seconds)),
-                   'actions_per_second': actions / sum(seconds)}}
+        'timing': timing(chunks, time.monotonic() - started,
+                         sum(chunk.seconds for chunk in chunks))}
+
+
+def timing(chunks: list[Chunk], wall: float, busy: float) -> dict:
+    """What depends on the machine; `wall`, `busy`: s of the run, and of them for the actions."""
+    seconds = [chunk.seconds for chunk in chunks]
+    return {'wall_s': wall, 'latency_s': scores.spread(np.array(seconds)),
+            'chunk_latency_s': seconds,
+            'actions_per_second': sum(len(chunk.targets) for chunk in chunks) / busy}
 
 
 def verdict(result: dict) -> str:
@@ -154,7 +167,7 @@ def score(bag: Bag, setup: Setup, pace: str, instruction: str, seed: int, chunks
     overlaps = scores.disagreement(stamps, targets, STEP_NS)
     total = len(chunks) + sum(refused.values())
     return {
-        'format': 'cosmos3-replay/1', 'bag': bag.name,
+        'format': FORMAT, 'bag': bag.name,
         'duration_s': (bag.end - bag.start) * 1e-9,
         'settings': {'pace': pace, 'seed': seed, 'instruction': instruction,
                      'setup': asdict(setup)},
@@ -170,15 +183,33 @@ def score(bag: Bag, setup: Setup, pace: str, instruction: str, seed: int, chunks
             'jerk': scores.jerk(targets, STEP), 'recorded_jerk': scores.jerk(recorded, STEP)},
         'refused': {'share': sum(refused.values()) / total, 'counts': dict(refused),
                     'examples': codes},
-        'chunks': [{'stamp': int(stamp), 'seed': chunk.seed,
-                    'joint_error': scores.spread(error)['mean'],
-                    'gripper_agreement': scores.gripper_agreement(row[None, :, 7],
-                                                                  truth[None, :, 7])}
-                   for stamp, chunk, error, row, truth in zip(stamps, chunks, errors, targets,
-                                                              recorded)],
+        'chunks': _by_chunk(chunks, errors, holds, recorded, seams, overlaps,
+                            sum(refused.values())),
         'drawing': {'start': bag.start, 'stamps': stamps, 'targets': targets, 'strip': strip,
                     'times': motion.times, 'recorded': motion.at(motion.times),
                     'names': setup.joint_names, 'errors': errors, 'holds': holds}}
+
+
+def _by_chunk(chunks: list[Chunk], errors: np.ndarray, holds: np.ndarray, recorded: np.ndarray,
+              seams: np.ndarray, overlaps: np.ndarray, refused: int) -> list[dict]:
+    """Figures of each chunk alone; seam and disagreement are with the chunk before.
+
+    `refused`: observations from this chunk on to the next; the first has those before it too.
+    """
+    counts = np.diff([0, *(chunk.refused for chunk in chunks[1:]), refused])
+    rows = []
+    for i, chunk in enumerate(chunks):
+        row, truth = chunk.targets[None], recorded[i:i + 1]
+        rows.append({
+            'stamp': int(chunk.stamp), 'seed': chunk.seed,
+            'joint_error': scores.spread(errors[i])['mean'],
+            'by_joint': scores.spread(errors[i], 0)['mean'],
+            'hold_error': scores.spread(holds[i])['mean'],
+            'gripper_agreement': scores.gripper_agreement(row[..., 7], truth[..., 7]),
+            'seam_jump': scores.spread(seams[i - 1])['mean'] if i else None,
+            'disagreement': scores.spread(overlaps[i - 1])['mean'] if i else None,
+            'jerk': scores.jerk(row, STEP), 'refused': int(counts[i])})
+    return rows
 
 
 def _count(refused: Counter, codes: dict[str, str], code: str, text: str) -> None:
@@ -187,11 +218,10 @@ def _count(refused: Counter, codes: dict[str, str], code: str, text: str) -> Non
 
 
 def _thumbnail(observation: Observation) -> str:
-    """The three pictures side by side, as base64 of a JPEG."""
+    """The three pictures, one below the other, as base64 of a JPEG."""
     pictures = [cv2.resize(observation.pictures[name], (192, 108), interpolation=cv2.INTER_AREA)
                 for name in CAMERAS]
-    _, data = cv2.imencode('.jpg', cv2.cvtColor(np.concatenate(pictures), cv2.COLOR_RGB2BGR))
-    return base64.b64encode(data).decode()
+    return jpeg(np.concatenate(pictures))
 
 
 def write_json(result: dict, path: Path) -> None:

@@ -3,95 +3,94 @@
 """A video imagined from a recorded picture, against the frames that were recorded after it."""
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 import time
 
-import cv2
 import numpy as np
 
+from cosmos3_ros.droid.observation import CAMERAS
+from cosmos3_ros.droid.recipe import RECIPE
 from cosmos3_ros.engine.device import pick_device, pick_dtype
 from cosmos3_ros.engine.engine import Engine
 from cosmos3_ros.engine.library import ModelLibrary
-from cosmos3_ros.sensing.images import to_rgb
-from cosmos3_ros.tasks.canvas import cover
-from cosmos3_ros.tasks.rollout import Frame, RolloutRecipe, RolloutSession, to_images
+from cosmos3_ros.model.cosmos3 import Cosmos3
+from cosmos3_ros.tasks.dynamics import DynamicsRecipe
+from cosmos3_ros.tasks.rollout import Frame, RolloutRecipe
 
-from .bag import Bag, BagError
+from . import frame_scores
+from .bag import Bag
+from .pictures import jpeg
+from .scene import COMPOSED, Scene, driven, prompted
 from .setup import Setup
 
-MULTIPLE = 16           # of the pictures' sides, in pixels
-SHARPEST = 99.0         # dB; the PSNR of equal frames, which has no bound
+FORMAT = 'cosmos3-replay-world/2'
+SHOWN = 6               # pairs of frames in the report
 
 
-def run(bag: str, checkpoint: str, setup: Setup, camera: str, frames: int, recipe: RolloutRecipe,
-        prompt: str, seed: int, device: str, precision: str) -> dict:
-    """Imagine `frames` frames from a camera's first picture, at that camera's rate and size.
+@dataclass(frozen=True)
+class Task:
+    """What to imagine: `frames` frames (4 n + 1, with the given one) from the first picture.
 
-    Raises BagError if the recording is shorter.
+    `actions`: the recorded motion leads, not the prompt alone. `camera`: '' takes the wrist, with
+    actions the composed view of all three. `prompt`: '' takes the bag's first instruction.
+    `steps`: denoise steps, None for the recipe's. Raises ValueError.
     """
+
+    frames: int
+    actions: bool = False
+    camera: str = ''
+    prompt: str = ''
+    steps: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.frames < 5 or self.frames % 4 != 1:
+            raise ValueError(f'--imagine: found {self.frames} frames, wanted 4 n + 1, 5 or more')
+        known = ('', *CAMERAS, COMPOSED) if self.actions else ('', *CAMERAS)
+        if self.camera not in known:
+            raise ValueError(f'--camera: found {self.camera}, wanted one of '
+                             f'{", ".join(known[1:])}')
+
+    def scene(self, bag: Bag, setup: Setup) -> Scene:
+        """The frames of a bag. Raises BagError."""
+        asked = {} if self.steps is None else {'steps': self.steps}
+        prompt = self.prompt or _spoken(bag, setup)
+        if self.actions:
+            recipe = DynamicsRecipe(domain=RECIPE.domain, row_offset=RECIPE.action_offset, **asked)
+            return driven(bag, setup, self.camera or COMPOSED, self.frames, recipe, prompt,
+                          self.seed)
+        return prompted(bag, setup, self.camera or 'wrist', self.frames, RolloutRecipe(**asked),
+                        prompt, self.seed)
+
+
+def run(bag: str, checkpoint: str, setup: Setup, task: Task, device: str, precision: str) -> dict:
+    """Imagine and compare. Raises BagError, or ValueError for a checkpoint without actions."""
     place, started = pick_device(device), time.monotonic()
     with Bag(bag) as opened:
-        stamps, recorded = _recorded(opened, setup, camera, frames)
-    height, width = (side // MULTIPLE * MULTIPLE for side in recorded[0].shape[:2])
-    fps = float(np.clip((len(stamps) - 1) / (stamps[-1] - stamps[0]) * 1e9, 1, 60))
-    recipe = replace(recipe, width=width, height=height, fps=fps)
+        scene = task.scene(opened, setup)
     imagined: list[Frame] = []
     with Engine(place) as engine:
         model = ModelLibrary(engine).acquire(checkpoint, pick_dtype(precision, place)).result()
-        session = RolloutSession(model, prompt, '', recipe, seed, recorded[0])
-        engine.submit(session.run(frames, imagined.append), task='world_model').result()
-    truth = [to_images(cover(picture, height, width)[:, None])[0] for picture in recorded]
+        if task.actions:
+            _check(model, checkpoint)
+        session, asked = scene.session(model), time.monotonic()
+        for segment in scene.segments:
+            engine.submit(session.run(segment, imagined.append), task='world_model').result()
+        seconds = time.monotonic() - asked
     images = [frame.image for frame in imagined]
     windows = np.array([frame.window for frame in imagined])
-    return {'format': 'cosmos3-replay-world/1', 'bag': opened.name,
-            'settings': {'checkpoint': checkpoint, 'camera': camera, 'prompt': prompt,
-                         'seed': seed, 'recipe': asdict(recipe)},
-            'scores': compare(images, truth, windows),
-            'timing': {'wall_s': time.monotonic() - started}}
-
-
-def compare(imagined: list[np.ndarray], recorded: list[np.ndarray], windows: np.ndarray) -> dict:
-    """Figures by frame of the horizon; `frozen_psnr` is that of a video which stays at frame 0.
-
-    `drift`: mean distance of the channels' means, 0 to 255. `seam`: see `seam`.
-    """
-    pairs = list(zip(imagined, recorded))
-    return {'psnr': [psnr(a, b) for a, b in pairs], 'ssim': [ssim(a, b) for a, b in pairs],
-            'drift': [float(np.abs(a.mean((0, 1)) - b.mean((0, 1))).mean()) for a, b in pairs],
-            'frozen_psnr': [psnr(recorded[0], b) for b in recorded],
-            'seam': seam(imagined, windows)}
-
-
-def psnr(a: np.ndarray, b: np.ndarray) -> float:
-    """Peak signal to noise, dB, of uint8 pictures; SHARPEST for equal ones."""
-    error = float(np.mean((a.astype(np.float64) - b) ** 2))
-    return SHARPEST if error == 0 else min(SHARPEST, 10 * np.log10(255 ** 2 / error))
-
-
-def ssim(a: np.ndarray, b: np.ndarray) -> float:
-    """Structural similarity of the luma (Wang et al. 2004): Gaussian window, sigma 1.5, 11 px."""
-    x, y = (cv2.cvtColor(one, cv2.COLOR_RGB2GRAY).astype(np.float64) for one in (a, b))
-
-    def blur(values):
-        return cv2.GaussianBlur(values, (11, 11), 1.5)[5:-5, 5:-5]
-    mean_x, mean_y = blur(x), blur(y)
-    var_x, var_y = blur(x * x) - mean_x ** 2, blur(y * y) - mean_y ** 2
-    both = blur(x * y) - mean_x * mean_y
-    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    top = (2 * mean_x * mean_y + c1) * (2 * both + c2)
-    return float(np.mean(top / ((mean_x ** 2 + mean_y ** 2 + c1) * (var_x + var_y + c2))))
-
-
-def seam(frames: list[np.ndarray], windows: np.ndarray) -> float | None:
-    """Mean change from frame to frame at window borders over that elsewhere; 1 shows no seam.
-
-    None without a border, or where nothing changes elsewhere.
-    """
-    changes = np.array([np.abs(b.astype(np.int16) - a).mean() for a, b in zip(frames, frames[1:])])
-    border = np.diff(windows) != 0
-    if not border.any() or border.all() or changes[~border].mean() == 0:
-        return None
-    return float(changes[border].mean() / changes[~border].mean())
+    camera = task.camera or (COMPOSED if task.actions else 'wrist')
+    return {'format': FORMAT, 'bag': opened.name,
+            'settings': {'checkpoint': checkpoint, 'device': place.type, 'precision': precision,
+                         'camera': camera, 'led_by': 'actions' if task.actions else 'prompt',
+                         'prompt': scene.prompt, 'seed': task.seed,
+                         'recipe': asdict(scene.recipe)},
+            'frames': {'stamps': scene.stamps, 'windows': windows.tolist()},
+            'scores': frame_scores.score(images, scene.recorded, windows),
+            'timing': {'wall_s': time.monotonic() - started,
+                       'frames_per_second': len(images) / seconds},
+            'drawing': {'pairs': [(int(i), jpeg(images[i]), jpeg(scene.recorded[i]))
+                                  for i in _shown(len(images))]}}
 
 
 def verdict(result: dict) -> str:
@@ -102,14 +101,18 @@ def verdict(result: dict) -> str:
             f'SSIM {figures["ssim"][-1]:.2f}')
 
 
-def _recorded(bag: Bag, setup: Setup, camera: str, count: int) -> tuple[list[int], list]:
-    topic = setup.streams(bag, time.monotonic).cameras[camera].topic
-    stamps, pictures = [], []
-    for _, at, message in bag.messages([topic]):
-        stamp = message.header.stamp
-        stamps.append(stamp.sec * 10**9 + stamp.nanosec or at)
-        pictures.append(to_rgb(message))
-        if len(pictures) == count:
-            return stamps, pictures
-    raise BagError(f'bag {bag.path}: {camera} has {len(pictures)} pictures, wanted {count}: ask '
-                   'for fewer frames')
+def _check(model: Cosmos3, checkpoint: str) -> None:
+    if not model.config.action_gen:
+        raise ValueError(f'checkpoint {checkpoint}: knows no actions (action_gen is false), '
+                         'wanted one that does with --actions')
+
+
+def _shown(frames: int) -> np.ndarray:
+    """Frames for the report, evenly over the horizon, without the one that was given."""
+    return np.unique(np.linspace(1, frames - 1, SHOWN).round().astype(int))
+
+
+def _spoken(bag: Bag, setup: Setup) -> str:
+    topic = setup.instructions(bag)
+    return next((message.data.strip() for _, _, message in bag.messages([topic] if topic else [])),
+                '')

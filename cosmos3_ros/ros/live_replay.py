@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 
+from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
@@ -27,7 +28,7 @@ import yaml
 
 from cosmos3_ros.msg import ActionChunk
 from cosmos3_ros.replay.bag import Bag, BagError
-from cosmos3_ros.replay.runner import Chunk, score
+from cosmos3_ros.replay.runner import Chunk, score, timing
 from cosmos3_ros.replay.setup import Setup
 from cosmos3_ros.ros.environment import prepare_environment
 from cosmos3_ros.ros.messages import to_time
@@ -37,31 +38,49 @@ from cosmos3_ros.sensing.streams import nanoseconds
 START_TIMEOUT = 180.0   # s; a cold start reads gigabytes of libraries
 STOP_TIMEOUT = 10.0     # s for the node's process to end
 LINGER = 1.0            # s for the last chunks
+DROPPED = 'dropped: '    # before a code, in the keys of the node's diagnostics
 CLOCK_PERIOD = 10_000_000   # ns of recorded time between messages on /clock
 
 
 def run(bag: str, checkpoint: str, setup: Setup, instruction: str, seed: int, device: str) -> dict:
     """Play a bag once, at the pace of its recording; the result is that of `replay.runner.run`.
 
-    What the node drops is not told apart from what it did not ask. Raises BagError.
+    Refused observations are those that the node's diagnostics count. Raises BagError.
     """
     with Bag(bag) as opened:
-        chunks = play(opened, checkpoint, setup, instruction, seed, device)
+        chunks, drops = play(opened, checkpoint, setup, instruction, seed, device)
         if not chunks:
-            raise BagError(f'bag {opened.path}: the node sent no chunk; its log above says why')
-        result = score(opened, setup, 'live over ROS', instruction, seed, chunks, Counter(), {}, [])
+            reasons = '; '.join(drops.examples.values()) or 'its log above says why'
+            raise BagError(f'bag {opened.path}: the node sent no chunk: {reasons}')
+        result = score(opened, setup, 'live over ROS', instruction, seed, chunks, drops.counts,
+                       drops.examples, [])
     result['settings'] |= {'checkpoint': checkpoint, 'device': device, 'precision': 'auto'}
-    latencies = np.array([(chunk.ready - chunk.stamp) * 1e-9 for chunk in chunks])
-    result['timing'] = {'wall_s': result['duration_s'], 'latency_s': {
-        'mean': float(latencies.mean()), 'p95': float(np.percentile(latencies, 95)),
-        'max': float(latencies.max())},
-        'actions_per_second': sum(len(chunk.targets) for chunk in chunks) / result['duration_s']}
+    result['timing'] = timing(chunks, result['duration_s'], result['duration_s'])
     return result
 
 
+class Drops:
+    """Observations without a chunk, by the code of the policy node, with an example of each."""
+
+    def __init__(self) -> None:
+        self.counts: Counter = Counter()
+        self.examples: dict[str, str] = {}
+
+    def hear(self, message: DiagnosticArray) -> None:
+        """Take in a report of the node: the counts are those since its activation."""
+        for status in message.status:
+            for entry in status.values:
+                if entry.key.startswith(DROPPED):
+                    code = entry.key.removeprefix(DROPPED)
+                    self.counts[code] = int(entry.value)
+                    text = status.message.partition(f'{code}: ')[2]
+                    if text or code not in self.examples:
+                        self.examples[code] = text or 'counted by the node'
+
+
 def play(bag: Bag, checkpoint: str, setup: Setup, instruction: str, seed: int,
-         device: str) -> list[Chunk]:
-    """The chunks that a policy node sends while the bag plays."""
+         device: str) -> tuple[list[Chunk], Drops]:
+    """The chunks that a policy node sends while the bag plays, and what it drops."""
     prepare_environment()
     domain = 1 + os.getpid() % 100          # nothing of this reaches a robot on the network
     with tempfile.TemporaryDirectory() as folder, _node(
@@ -81,8 +100,10 @@ class _Player:
         self._node = node = Node('replay', context=context)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(node)
-        self._chunks: list[ActionChunk] = []
-        node.create_subscription(ActionChunk, 'policy/action_chunk', self._chunks.append, 10)
+        self._chunks: list[Chunk] = []
+        self._drops = Drops()
+        node.create_subscription(ActionChunk, 'policy/action_chunk', self._on_chunk, 10)
+        node.create_subscription(DiagnosticArray, '/diagnostics', self._drops.hear, 10)
         self._publishers = {
             stream.topic: node.create_publisher(KINDS[bag.topics[stream.topic]], stream.topic, 10)
             for stream in self._streams.all}
@@ -91,20 +112,20 @@ class _Player:
         self._speaker = node.create_publisher(String, 'policy/instruction', latched)
         self._types = get_typestore(Stores.ROS2_JAZZY)
 
-    def run(self, process: subprocess.Popen) -> list[Chunk]:
+    def run(self, process: subprocess.Popen) -> tuple[list[Chunk], Drops]:
         stop = threading.Event()
         thread = threading.Thread(target=self._spin, args=(stop,))
         thread.start()
         try:
             self._wait(process)
             self._play()
-            time.sleep(LINGER)
+            time.sleep(LINGER + 1.0)        # diagnostics come once a second
         finally:
             stop.set()
             thread.join()
             self._executor.shutdown()
             self._node.destroy_node()
-        return [self._converted(chunk) for chunk in self._chunks]
+        return self._chunks, self._drops
 
     def _spin(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -137,10 +158,11 @@ class _Player:
                 self._publishers[topic].publish(
                     bytes(self._types.serialize_cdr(message, self._bag.topics[topic])))
 
-    def _converted(self, chunk: ActionChunk) -> Chunk:
+    def _on_chunk(self, chunk: ActionChunk) -> None:
         targets = np.array(chunk.positions).reshape(chunk.horizon, -1)
-        stamp = nanoseconds(chunk.header.stamp)
-        return Chunk(stamp, stamp + nanoseconds(chunk.latency), chunk.seed, targets)
+        stamp, latency = nanoseconds(chunk.header.stamp), nanoseconds(chunk.latency)
+        self._chunks.append(Chunk(stamp, stamp + latency, chunk.seed, targets, latency * 1e-9,
+                                  self._drops.counts.total()))
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from cosmos3_ros.replay import scores
-from cosmos3_ros.replay.compare import interval, paired
 
 STEP = 100                              # ns
 RAMP = 0.1 * np.arange(8.0)             # a tenth of a rad a row
@@ -87,14 +86,3 @@ def test_jerk_of_a_cubic_is_six_times_its_factor():
     rows[0, :, :7] = (2.0 * (0.5 * np.arange(8)) ** 3)[:, None]
     assert scores.jerk(rows, 0.5) == pytest.approx(12.0)
     assert scores.jerk(chunk()[None], 0.5) == pytest.approx(0.0, abs=1e-9)
-
-
-def test_differences_are_paired_by_observation():
-    first = [{'stamp': 1, 'joint_error': 0.5}, {'stamp': 2, 'joint_error': 0.25},
-             {'stamp': 3, 'joint_error': None}]
-    second = [{'stamp': 2, 'joint_error': 0.5}, {'stamp': 1, 'joint_error': 0.5},
-              {'stamp': 4, 'joint_error': 9.0}, {'stamp': 3, 'joint_error': 9.0}]
-    differences = paired(first, second, 'joint_error')
-    assert differences.tolist() == [0.25, 0.0]
-    low, high = interval(differences)
-    assert low == 0.0 and high == 0.25
