@@ -21,6 +21,7 @@ import torch
 
 from .figures import Counts, Snapshot
 from .scheduler import DeadlineExceeded, DeadlineUnreachable, Entry, Scheduler
+from .sessions import free_bytes
 from .timeline import Timeline
 from .trace import Trace
 
@@ -214,8 +215,8 @@ class Engine:
     def _end(self, entry: Entry, error: BaseException | None, result: Any = None) -> None:
         """Close the job and tell its future."""
         _close(entry)
-        if isinstance(error, torch.OutOfMemoryError) and self.device.type == 'cuda':
-            torch.cuda.empty_cache()    # what the job had held, in pieces that fit nothing else
+        if isinstance(error, torch.OutOfMemoryError):
+            error = self._explained(entry, error)
         self._account()
         cancelled = isinstance(error, CancelledError) and (
             self._closing or entry.future.cancelled())
@@ -226,6 +227,18 @@ class Engine:
             outcome = 'result' if error is None else type(error).__name__
             self._trace.job(entry, time.monotonic(), outcome)
         self._finish(entry, result, error)
+
+    def _explained(self, entry: Entry, error: torch.OutOfMemoryError) -> torch.OutOfMemoryError:
+        """The error in terms of what may be asked; the memory of the job is given back."""
+        if self.device.type == 'cuda':
+            torch.cuda.empty_cache()    # what the job had held, in pieces that fit nothing else
+        explained = torch.OutOfMemoryError(
+            f'{entry.name}: out of memory on {self.device}, where without it '
+            f'{free_bytes(self.device) / 1e9:.2f} GB are free; ask for a smaller picture, history '
+            'or window, close a session, or start with a lower session_limit, question_slots or '
+            'question_length')
+        explained.__cause__ = error
+        return explained
 
     def _finish(self, entry: Entry, result: Any, error: BaseException | None) -> None:
         future = entry.future
