@@ -77,11 +77,10 @@ class Work:
 
     def __init__(self, node, kind, name, goal):
         self.parts = []
-        self._client = ActionClient(node, kind, name)
+        self._node, self._client = node, ActionClient(node, kind, name)
         wait_for(self._client.server_is_ready, 120)
-        sent = self._client.send_goal_async(goal, feedback_callback=self.parts.append)
-        wait_for(sent.done, 60)
-        self._ended = sent.result().get_result_async()
+        handle = self._answer(self._client.send_goal_async, goal, self.parts.append)
+        self._ended = self._call(handle.get_result_async)
 
     @property
     def goes_on(self):
@@ -89,6 +88,17 @@ class Work:
 
     def forget(self):
         self._client.destroy()          # it would keep its context alive
+
+    def _answer(self, *call):
+        future = self._call(*call)
+        wait_for(future.done, 60)
+        return future.result()
+
+    def _call(self, function, *arguments):
+        """Call on the executor's thread, where no answer can come before it is waited for."""
+        task = self._node.executor.create_task(function, *arguments)
+        wait_for(task.done)
+        return task.result()
 
 
 @contextlib.contextmanager
