@@ -25,6 +25,23 @@ PARAMETERS = {
     'step_jump': 0.01, 'allow_motion': 'true'}
 SIGNALS = signal.SIGINT, signal.SIGTERM
 LONGEST_END = 2.0       # s from a signal to the end of the process, which the node promises
+# The process, with something in its start that does not end.
+STUCK = """
+import time
+from cosmos3_ros.engine import library
+from cosmos3_ros.ros import memory, process
+
+def stuck(*_):
+    print('stuck', flush=True)
+    time.sleep(60)
+
+def stuck_job(*_):
+    stuck()
+    yield
+
+{place}
+process.main()
+"""
 
 
 def arguments(*words, **parameters):
@@ -33,12 +50,12 @@ def arguments(*words, **parameters):
 
 
 @contextlib.contextmanager
-def started(domain, output, **parameters):
+def started(domain, output, program=('-m', 'cosmos3_ros.ros.process'), **parameters):
     """The process in a domain, writing to a file."""
     environment = {'ROS_DOMAIN_ID': str(domain), 'OMP_NUM_THREADS': '1'}
     with output.open('w') as file:
         process = subprocess.Popen(
-            [sys.executable, '-m', 'cosmos3_ros.ros.process', *arguments(**parameters)],
+            [sys.executable, *program, *arguments(**parameters)],
             stdout=file, stderr=subprocess.STDOUT, env=os.environ | environment)
     try:
         yield process
@@ -175,6 +192,20 @@ def test_chunks_and_motion_come_and_a_signal_ends_in_a_hold(setup, child, number
     assert 'Traceback' not in output.read_text()
     assert 'exception' not in output.read_text()
     wait_for(lambda: len(setup.cell.trajectories[-1].points) == 1)
+
+
+@pytest.mark.parametrize('place', ['memory.open_checkpoint = stuck',    # a download, for one
+                                   'library.loading = stuck_job'])      # a compilation, for one
+def test_start_that_hangs_does_not_hold_up_the_end(setup, tmp_path, place):
+    output = tmp_path / 'output'
+    with started(setup.context.get_domain_id(), output,
+                 ('-c', STUCK.format(place=place))) as process:
+        wait_for(lambda: 'stuck' in output.read_text(), 60)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert time.monotonic() - begin < LONGEST_END
+    assert 'Traceback' not in output.read_text()
 
 
 def test_bad_checkpoint_is_one_error_and_exit_code_1(run, tmp_path):
