@@ -200,7 +200,7 @@ def test_start_that_hangs_does_not_hold_up_the_end(setup, tmp_path, place):
     output = tmp_path / 'output'
     with started(setup.context.get_domain_id(), output,
                  ('-c', STUCK.format(place=place))) as process:
-        wait_for(lambda: 'stuck' in output.read_text(), 60)
+        wait_for(lambda: 'stuck' in output.read_text(), 120)
         begin = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
