@@ -72,6 +72,8 @@ def _written(tmp_path_factory, variant):
 
 
 def pytest_addoption(parser):
-    """Let a soak take longer than in CI."""
+    """Let a soak take longer, and more processes be killed, than in CI."""
     parser.addoption('--soak', type=float, default=40.0, metavar='S',
                      help='seconds that the soak test takes (default: 40)')
+    parser.addoption('--kills', type=int, default=4, metavar='N',
+                     help='processes that are killed in mid-work (default: 4)')

@@ -21,6 +21,7 @@ import torch
 
 from .figures import Counts, Snapshot
 from .scheduler import DeadlineExceeded, DeadlineUnreachable, Entry, Scheduler
+from .sessions import free_bytes
 from .timeline import Timeline
 from .trace import Trace
 
@@ -54,9 +55,11 @@ class Engine:
         self._scheduler = Scheduler(weights)
         self._timeline = Timeline(self.device, lambda: time.monotonic())
         self._counts: dict[str, Counts] = {}
-        self._wake = threading.Condition()
-        self._stepped = threading.Condition()
+        self._lock = threading.Lock()       # of all that other threads read or change
+        self._wake = threading.Condition(self._lock)
+        self._stepped = threading.Condition(self._lock)
         self._units, self._stepping = 0, False
+        self._settling = 0                  # threads that wait for the unit in progress
         self._closing = False
         self._thread = threading.Thread(target=self._run, name='engine', daemon=True)
         self._thread.start()
@@ -72,7 +75,7 @@ class Engine:
         """
         entry = Entry(task, name or job.__name__,
                       math.inf if deadline is None else deadline, job)
-        with self._wake:
+        with self._lock:
             if self._closing:
                 raise EngineClosed(f'job {entry.name}: the engine is closed; start a new one')
             entry.submitted = entry.runnable = time.monotonic()
@@ -83,12 +86,12 @@ class Engine:
 
     def set_weight(self, task: str, weight: float) -> None:
         """Change what part a task gets of the time that deadlines leave. Raises ValueError."""
-        with self._wake:
+        with self._lock:
             self._scheduler.set_weight(task, weight)
 
     def snapshot(self) -> Snapshot:
         """Figures of all tasks; from any thread."""
-        with self._wake:
+        with self._lock:
             queued = [entry.task for entry in self._scheduler.waiting]
             counts = {task: counts.copy() for task, counts in self._counts.items()}
         return Snapshot(time.monotonic(), {task: copy.figures(queued.count(task))
@@ -96,16 +99,18 @@ class Engine:
 
     def settle(self, timeout: float) -> None:
         """Wait until the unit in progress has ended: a job cancelled before makes no other."""
-        with self._stepped:
+        with self._lock:
             units = self._units
+            self._settling += 1
             self._stepped.wait_for(lambda: self._units != units or not self._stepping, timeout)
+            self._settling -= 1
 
     def close(self, timeout: float = 10.0) -> bool:
         """Cancel every job and end the thread.
 
         False if it has not ended yet: a unit outlasted `timeout` seconds, or a job is the caller.
         """
-        with self._wake:
+        with self._lock:
             self._closing = True
             queued = self._scheduler.waiting
             self._wake.notify()
@@ -136,11 +141,10 @@ class Engine:
         while True:
             if not self._closing:
                 self._timeline.make_room()
-            self._account()
             if self._scheduler.idle:
                 self._timeline.drain()
-                self._account()
-            with self._wake:
+            self._account()
+            with self._lock:
                 while self._scheduler.idle and not self._closing:
                     self._wake.wait()
                 expelled = self._scheduler.expel(time.monotonic(), self._timeline.backlog)
@@ -154,7 +158,7 @@ class Engine:
         done = self._timeline.take()
         if not done:
             return
-        with self._wake:
+        with self._lock:
             for unit in done:
                 self._scheduler.correct(unit.entry, unit.estimate, unit.seconds)
                 self._counts[unit.entry.task].unit(unit, self.max_unit)
@@ -173,15 +177,16 @@ class Engine:
             more, result, error = self._step(entry)
             if error is None:
                 error = self._reason_to_stop(entry)
-        if more and error is None:
-            with self._wake:
+        more = more and error is None
+        if not more:
+            self._end(entry, error, result)
+        with self._lock:
+            if more:
                 entry.runnable = time.monotonic()
                 self._scheduler.put_back(entry)
-        else:
-            self._end(entry, error, result)
-        with self._stepped:
             self._units, self._stepping = self._units + 1, False
-            self._stepped.notify_all()
+            if self._settling:
+                self._stepped.notify_all()
 
     def _reason_to_stop(self, entry: Entry) -> BaseException | None:
         if self._closing or entry.future.cancelled():
@@ -206,7 +211,7 @@ class Engine:
             return False, None, error
         finally:
             self._timeline.stop(unit)
-            with self._wake:
+            with self._lock:
                 self._scheduler.charge(entry, unit.estimate)
             del unit
         return True, None, None
@@ -214,18 +219,30 @@ class Engine:
     def _end(self, entry: Entry, error: BaseException | None, result: Any = None) -> None:
         """Close the job and tell its future."""
         _close(entry)
-        if isinstance(error, torch.OutOfMemoryError) and self.device.type == 'cuda':
-            torch.cuda.empty_cache()    # what the job had held, in pieces that fit nothing else
+        if isinstance(error, torch.OutOfMemoryError):
+            error = self._explained(entry, error)
         self._account()
         cancelled = isinstance(error, CancelledError) and (
             self._closing or entry.future.cancelled())
-        with self._wake:
+        with self._lock:
             self._scheduler.ended(entry, error)
             self._counts[entry.task].end(cancelled, error)
         if self._trace is not None:
             outcome = 'result' if error is None else type(error).__name__
             self._trace.job(entry, time.monotonic(), outcome)
         self._finish(entry, result, error)
+
+    def _explained(self, entry: Entry, error: torch.OutOfMemoryError) -> torch.OutOfMemoryError:
+        """The error in terms of what may be asked; the memory of the job is given back."""
+        if self.device.type == 'cuda':
+            torch.cuda.empty_cache()    # what the job had held, in pieces that fit nothing else
+        explained = torch.OutOfMemoryError(
+            f'{entry.name}: out of memory on {self.device}, where without it '
+            f'{free_bytes(self.device) / 1e9:.2f} GB are free; ask for a smaller picture, history '
+            'or window, close a session, or start with a lower session_limit, question_slots or '
+            'question_length')
+        explained.__cause__ = error
+        return explained
 
     def _finish(self, entry: Entry, result: Any, error: BaseException | None) -> None:
         future = entry.future

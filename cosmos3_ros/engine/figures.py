@@ -3,7 +3,7 @@
 """What the engine counts, by task."""
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 import math
@@ -61,36 +61,35 @@ def _device_time(snapshot: Snapshot | None, task: str) -> float:
 class Counts:
     """Counts of one task as they grow."""
 
-    totals: dict[str, float] = field(default_factory=dict)
+    totals: defaultdict[str, float] = field(default_factory=lambda: defaultdict(int))
     waits: deque[float] = field(default_factory=lambda: deque(maxlen=NEWEST_WAITS))
 
     def unit(self, unit: Unit, limit: float) -> None:
         """Count a unit that was measured; `limit`: length in s from which it is too long."""
-        self._add('device_time', unit.seconds)
-        self._add('units')
-        self._add('too_long', unit.seconds > limit)
-        self.totals['longest_unit'] = max(self.totals.get('longest_unit', 0.0), unit.seconds)
+        totals, seconds = self.totals, unit.seconds
+        totals['device_time'] += seconds
+        totals['units'] += 1
+        totals['too_long'] += seconds > limit
+        totals['longest_unit'] = max(totals['longest_unit'], seconds)
         self.waits.append(max(0.0, unit.begin - unit.ready))
 
     def end(self, cancelled: bool, error: BaseException | None) -> None:
         """Count a job that has ended."""
         if cancelled:
-            self._add('cancelled')
+            outcome = 'cancelled'
         elif error is None:
-            self._add('finished')
+            outcome = 'finished'
         elif isinstance(error, DeadlineUnreachable):
-            self._add('refused')
+            outcome = 'refused'
         else:
-            self._add('missed' if isinstance(error, DeadlineExceeded) else 'failed')
+            outcome = 'missed' if isinstance(error, DeadlineExceeded) else 'failed'
+        self.totals[outcome] += 1
 
     def copy(self) -> Counts:
-        return Counts(dict(self.totals), deque(self.waits))
+        return Counts(self.totals.copy(), self.waits.copy())
 
     def figures(self, queued: int) -> TaskFigures:
         """As they are now."""
         p50, p99 = (np.percentile(self.waits, (50, 99)) if self.waits
                     else (math.nan, math.nan))
         return TaskFigures(**self.totals, wait_p50=float(p50), wait_p99=float(p99), queued=queued)
-
-    def _add(self, name: str, value: float = 1) -> None:
-        self.totals[name] = self.totals.get(name, 0) + value

@@ -7,14 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 import math
 
+from diffusers import AutoencoderKLWan
 import torch
+from torch import nn
 
 from ..model.checkpoint import Checkpoint
+from ..model.cosmos3 import PREFIXES_KEPT
+from ..model.kernels.quantize import FP8
 from ..model.names import FP32
+from ..model.positions import TEMPORAL_COMPRESSION, Layout
 from ..model.transformer import KeyValues
+from ..model.vae import VAE, StreamingDecoder
+from ..tasks.canvas import CANVASES, LATENT_STRIDE
+from ..tasks.picture_tokens import PATCHES_AT_ONCE, TOKENS_KEPT
+from ..tasks.policy import PolicyRecipe
 from ..tasks.rollout import RolloutRecipe
+from . import working_space
 
 GB = 1e9
+BRANCHES = 2            # of guidance
+PROMPT_TOKENS = 256     # of a prompt of the generation tower; that of DROID has about 150
+PREFILL_TOKENS = 2048   # of questions that are read at once
 
 
 class MemoryPlanError(ValueError):
@@ -46,30 +59,89 @@ class Plan:
         if self.least > free:
             raise MemoryPlanError(
                 f'{self}; {free / GB:.2f} GB are free on {device}: run fewer nodes, or lower '
-                'question_slots, question_length or session_limit')
+                'chunks_in_flight, question_slots, question_length or session_limit')
 
 
-def plan(checkpoints: Mapping[str, Checkpoint], dtype: torch.dtype, *, slots: int = 0,
-         length: int = 0, sessions: int = 0) -> Plan:
-    """Plan for opened checkpoints, by name (`base` holds slots and sessions).
+def plan(checkpoints: Mapping[str, Checkpoint], dtype: torch.dtype, *, chunks: int = 0,
+         slots: int = 0, length: int = 0, sessions: int = 0, graphs: bool = False) -> Plan:
+    """Plan for opened checkpoints, by name: `policy`, and `base` for all else or for both.
 
-    `slots` of `length` tokens for questions, `sessions` videos of the default recipe. Working
-    space of a step comes on top.
+    `chunks` in flight, `slots` of `length` tokens for questions, `sessions` videos of the default
+    recipe. `graphs`: work that comes again is recorded, and its memory kept.
     """
+    if dtype == FP8:
+        dtype = torch.bfloat16          # what weights are loaded in, and rounded from
     result, known = Plan(), {}
     for name, checkpoint in checkpoints.items():
         sizes = _weights(checkpoint, dtype)
         result.parts[f'weights of {name}'] = sum(sizes.values())
         result.shareable += sum(size for key, size in sizes.items() if known.get(key) == size)
         known |= sizes
-    if 'base' in checkpoints:
-        config = checkpoints['base'].config
-        per_token = KeyValues.bytes_per_token(config, dtype)
-        if slots:
-            result.parts['questions'] = slots * (length + 1) * per_token
-        if sessions:
-            result.parts['videos'] = sessions * _history(RolloutRecipe(), config, per_token)
+    prompts = sum(KeyValues.bytes_per_token(checkpoint.config, dtype)
+                  for checkpoint in checkpoints.values()) * PREFIXES_KEPT * PROMPT_TOKENS
+    if chunks or sessions:
+        result.parts['prompts'] = prompts
+    if chunks and (driver := checkpoints.get('policy') or checkpoints.get('base')):
+        _plan_policy(result.parts, driver, dtype, chunks, graphs)
+    base = checkpoints.get('base')
+    if base and slots:
+        _plan_reasoner(result.parts, base, dtype, slots, length)
+    if base and sessions:
+        _plan_world_model(result.parts, base, dtype, sessions)
     return result
+
+
+def _plan_policy(parts: dict[str, int], checkpoint: Checkpoint, dtype: torch.dtype, chunks: int,
+                 graphs: bool) -> None:
+    """Keys and values of each chunk in flight, with what its graphs work in; an eager pass."""
+    config, recipe = checkpoint.config, PolicyRecipe()
+    height, width = max(CANVASES[recipe.tier].values(), key=math.prod)
+    layout = Layout((recipe.num_frames - 1) // TEMPORAL_COMPRESSION + 1, height // LATENT_STRIDE,
+                    width // LATENT_STRIDE, recipe.fps, rows=recipe.num_frames)
+    tokens = BRANCHES * layout.tokens(config.latent_patch_size)
+    work = working_space.generation_pass(config, tokens, dtype)
+    read = tokens + BRANCHES * PROMPT_TOKENS
+    parts['chunks'] = chunks * (read * KeyValues.bytes_per_token(config, dtype) + graphs * work)
+    parts['working space of policy'] = work
+
+
+def _plan_reasoner(parts: dict[str, int], checkpoint: Checkpoint, dtype: torch.dtype, slots: int,
+                   length: int) -> None:
+    """Slots, pictures seen, and the largest of its units beside the one graph pool of its steps."""
+    config = checkpoint.config
+    parts['questions'] = slots * (length + 1) * KeyValues.bytes_per_token(config, dtype)
+    work = working_space.prompt_pass(config, PREFILL_TOKENS, dtype)
+    if checkpoint.vision_config is not None:
+        parts['pictures'] = TOKENS_KEPT * config.hidden_size * dtype.itemsize
+        work = max(work, working_space.pictures_pass(
+            checkpoint.vision_config, config.hidden_size, PATCHES_AT_ONCE, dtype))
+    parts['working space of reasoner'] = work + working_space.token_choice(config, slots)
+
+
+def _plan_world_model(parts: dict[str, int], checkpoint: Checkpoint, dtype: torch.dtype,
+                      sessions: int) -> None:
+    """What a video remembers, and the larger of its passes and its decoder, for each session.
+
+    A new prompt needs keys and values twice until its window is done, as a latent that is being
+    decoded does the decoder's features.
+    """
+    config, recipe = checkpoint.config, RolloutRecipe()
+    vae, size = _meta_vae(checkpoint, dtype), recipe.latent_size
+    tokens = Layout(1, *size, recipe.fps).tokens(config.latent_patch_size)
+    latents = recipe.anchor + recipe.history + recipe.window
+    read = 2 * BRANCHES * (PROMPT_TOKENS + latents * tokens)
+    features = StreamingDecoder.device_bytes(vae, *size)
+    parts['videos'] = sessions * (
+        read * KeyValues.bytes_per_token(config, dtype) + features)
+    parts['working space of world_model'] = sessions * max(
+        working_space.generation_pass(config, BRANCHES * recipe.window * tokens, dtype),
+        working_space.decoding(vae, *size) + features)
+
+
+def _meta_vae(checkpoint: Checkpoint, dtype: torch.dtype) -> VAE:
+    with torch.device('meta'):
+        module = AutoencoderKLWan.from_config(dict(checkpoint.vae_config))
+        return VAE(nn.Module.to(module, dtype))         # diffusers' own `to` writes a warning
 
 
 def _weights(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, int]:
@@ -79,11 +151,3 @@ def _weights(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, int]:
     return {f'{part}.{name}': math.prod(header.shape) * (
         4 if name.startswith(FP32) else dtype.itemsize)
         for part, source in parts for name, header in source.headers.items()}
-
-
-def _history(recipe: RolloutRecipe, config, per_token: int) -> int:
-    """Keys and values of a session; a new prompt needs them twice until its window is done."""
-    height, width = recipe.latent_size
-    patch = config.latent_patch_size
-    tokens = -(-height // patch) * -(-width // patch)
-    return 2 * 2 * (recipe.anchor + recipe.history + recipe.window) * tokens * per_token

@@ -8,7 +8,7 @@ their tasks, and are guaranteed a part of it even when there is always an urgent
 from __future__ import annotations
 
 import bisect
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -54,8 +54,8 @@ class Entry:
 class _Task:
     """Jobs of one task that have no deadline; `used`: their device time over the weight."""
 
-    def __init__(self, weight: float):
-        self.weight = weight
+    def __init__(self) -> None:
+        self.weight = 1.0
         self.used = 0.0
         self.alive = 0              # jobs that wait or run
         self.waiting: deque[Entry] = deque()
@@ -98,9 +98,10 @@ class Scheduler:
     """
 
     def __init__(self, weights: Mapping[str, float] | None = None):
-        self._tasks: dict[str, _Task] = {}
-        self._costs: dict[str, Costs] = {}
+        self._tasks: defaultdict[str, _Task] = defaultdict(_Task)
+        self._costs: defaultdict[str, Costs] = defaultdict(Costs)
         self._urgent: list[Entry] = []
+        self._others = 0            # entries without a deadline that wait
         self._count = 0
         self._owed = 0.0            # s that the others are owed; less than 0: were given before
         self._level = 0.0           # `used` of the task that was chosen last
@@ -111,7 +112,7 @@ class Scheduler:
         """Change a weight from now on. Raises ValueError."""
         if not 0 < weight < math.inf:
             raise ValueError(f'weight of {task}: found {weight}, wanted a number above 0')
-        self._task(task).weight = weight
+        self._tasks[task].weight = weight
 
     @property
     def waiting(self) -> list[Entry]:
@@ -121,13 +122,13 @@ class Scheduler:
     @property
     def idle(self) -> bool:
         """Whether no entry waits."""
-        return not self._urgent and not any(task.waiting for task in self._tasks.values())
+        return not (self._urgent or self._others)
 
     def add(self, entry: Entry) -> None:
         """Take in a new entry."""
         entry.number, self._count = self._count, self._count + 1
         if not entry.urgent:
-            task = self._task(entry.task)
+            task = self._tasks[entry.task]
             if not task.alive:
                 task.used = max(task.used, self._level)
             task.alive += 1
@@ -138,16 +139,19 @@ class Scheduler:
         if entry.urgent:
             bisect.insort(self._urgent, entry, key=lambda other: (other.deadline, other.number))
         else:
-            self._task(entry.task).waiting.append(entry)
+            self._tasks[entry.task].waiting.append(entry)
+            self._others += 1
 
     def next(self) -> Entry | None:
         """Take out the entry to advance, None if all wait for something else."""
-        others = [task for task in self._tasks.values() if task.waiting]
-        if not others:
+        if not self._others:
             self._owed = min(self._owed, 0.0)
-        if self._urgent and not (others and self._owed > 0):
+        if self._urgent and not (self._others and self._owed > 0):
             return self._urgent.pop(0)
-        return self._choose(others).waiting.popleft() if others else None
+        if not self._others:
+            return None
+        self._others -= 1
+        return self._choose().waiting.popleft()
 
     def charge(self, entry: Entry, estimate: float) -> None:
         """Note what a unit of an entry is expected to take, until it is measured."""
@@ -161,10 +165,10 @@ class Scheduler:
 
     def _count_time(self, entry: Entry, seconds: float) -> None:
         if not entry.urgent:
-            task = self._task(entry.task)
+            task = self._tasks[entry.task]
             task.used += seconds / task.weight
             self._owed = max(self._owed - seconds, -CREDIT)
-        elif any(task.waiting for task in self._tasks.values()):
+        elif self._others:
             self._owed += seconds * SHARE / (1 - SHARE)
 
     def expel(self, now: float, backlog: float = 0.0) -> list[tuple[Entry, DeadlineExceeded]]:
@@ -175,7 +179,7 @@ class Scheduler:
         """
         expelled, ahead = [], backlog
         for entry in tuple(self._urgent):
-            needs = max(0.0, self._cost(entry.task).estimate - entry.spent)
+            needs = max(0.0, self._costs[entry.task].estimate - entry.spent)
             error = _miss(entry, now, ahead, needs)
             if error is None:
                 ahead += needs
@@ -187,24 +191,17 @@ class Scheduler:
     def ended(self, entry: Entry, error: BaseException | None = None) -> None:
         """Forget an entry that is taken out; its device time says what the next one needs."""
         if not entry.urgent:
-            self._task(entry.task).alive -= 1
+            self._tasks[entry.task].alive -= 1
         elif error is None:
-            self._cost(entry.task).ended(entry.spent)
+            self._costs[entry.task].ended(entry.spent)
         elif isinstance(error, DeadlineExceeded):
-            self._cost(entry.task).dropped(entry.spent)
+            self._costs[entry.task].dropped(entry.spent)
 
-    def _choose(self, others: list[_Task]) -> _Task:
-        chosen = min(others, key=lambda task: (task.used, task.waiting[0].number))
+    def _choose(self) -> _Task:
+        chosen = min((task for task in self._tasks.values() if task.waiting),
+                     key=lambda task: (task.used, task.waiting[0].number))
         self._level = chosen.used
         return chosen
-
-    def _task(self, name: str) -> _Task:
-        if name not in self._tasks:
-            self._tasks[name] = _Task(1.0)
-        return self._tasks[name]
-
-    def _cost(self, name: str) -> Costs:
-        return self._costs.setdefault(name, Costs())
 
 
 def _miss(entry: Entry, now: float, ahead: float, needs: float) -> DeadlineExceeded | None:

@@ -24,7 +24,7 @@ MOST_ESTIMATED = 0.1    # s; a unit that compiled something tells little of the 
 NEWEST = 0.2            # part of a new measurement in a task's estimate
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Unit:
     """What a job does from one yield to the next; times in s of the clock.
 
@@ -54,15 +54,11 @@ class Timeline:
             make_event = _timing_event
         self._make_event = make_event
         self._clock = clock
+        self.backlog = 0.0              # s, by estimate, of what is queued on the device
         self._pending: deque[Unit] = deque()
         self._estimates: dict[str, float] = {}
         self._done: list[Unit] = []
         self._busy_until = -math.inf    # end of the newest unit that was measured
-
-    @property
-    def backlog(self) -> float:
-        """Seconds, by estimate, of what is queued on the device."""
-        return sum(unit.estimate for unit in self._pending)
 
     def start(self, entry: Entry) -> Unit:
         """Begin a unit; the calls that follow belong to it."""
@@ -84,6 +80,7 @@ class Timeline:
             unit.end_event = self._make_event()
             unit.end_event.record()
             self._pending.append(unit)
+            self.backlog += unit.estimate
 
     def make_room(self) -> None:
         """Wait until another unit may be queued: what is queued cannot be overtaken."""
@@ -104,6 +101,7 @@ class Timeline:
 
     def _retire(self) -> None:
         unit = self._pending.popleft()
+        self.backlog = self.backlog - unit.estimate if self._pending else 0.0
         try:
             unit.end_event.synchronize()
             seconds = unit.start_event.elapsed_time(unit.end_event) * 1e-3

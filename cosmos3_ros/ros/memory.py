@@ -36,9 +36,11 @@ def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
         opened = {}
     if not opened:
         return ''
-    found = plan(opened, dtype, slots=value('reasoner', 'question_slots'),
+    found = plan(opened, dtype, chunks=value('policy', 'chunks_in_flight'),
+                 slots=value('reasoner', 'question_slots'),
                  length=value('reasoner', 'question_length'),
-                 sessions=value('world_model', 'session_limit'))
+                 sessions=value('world_model', 'session_limit'),
+                 graphs=engine.device.type == 'cuda')
     free = free_bytes(engine.device)
     found.check(free, str(engine.device))
     return f'memory: {found}; {free / 1e9:.2f} GB are free on {engine.device}'

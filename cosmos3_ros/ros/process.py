@@ -9,6 +9,7 @@ from pathlib import Path
 import signal
 import sys
 import threading
+import time
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 SWITCH_INTERVAL = 2e-4  # s; the engine takes the GIL back after each of its thousands of calls
 NODES = ('policy', 'world_model', 'reasoner')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
-STOP_TIMEOUT = 1.0      # s for the engine's step in progress
+STOP_TIMEOUT = 1.0      # s for the engine's step in progress, and for a start
 FAREWELL = 0.1          # s for goals' results and the last command to leave
 MAX_STEP_MS = 30.0      # on CUDA: what a chunk may have to wait for
 SHARES = {f'share.{task}': Parameter(
@@ -104,18 +105,21 @@ def _serve() -> int:
     executor = MultiThreadedExecutor(THREADS)
     for node in (host, *nodes):
         executor.add_node(node)
-    starter = threading.Thread(target=_start, args=(nodes, host, engine, stop), name='autostart')
+    starter = threading.Thread(target=_start, args=(nodes, host, engine, stop), name='autostart',
+                               daemon=True)
     if host.autostart:
         starter.start()
     _spin(executor, host, stop)
     for node in nodes:
         node.make_safe()
+    until = time.monotonic() + STOP_TIMEOUT
     closed = engine.close(STOP_TIMEOUT)
     if trace is not None and closed:
         trace.write(Path(host.trace))
     if host.autostart:
-        starter.join()
-    _end(executor, [*nodes, host])
+        starter.join(max(0.0, until - time.monotonic()))
+    # callbacks may wait for a step or a start that does not end
+    _end(executor, [*nodes, host], wait=closed and not starter.is_alive())
     return host.code
 
 
@@ -206,13 +210,14 @@ def _spin(executor: MultiThreadedExecutor, host: Host, stop: threading.Event) ->
         host.fail(f'a callback failed:\n{traceback.format_exc()}')
 
 
-def _end(executor: MultiThreadedExecutor, nodes: list[Node]) -> None:
+def _end(executor: MultiThreadedExecutor, nodes: list[Node], wait: bool) -> None:
+    """Let the last messages leave, `wait` for callbacks, and destroy the nodes."""
     farewell = threading.Event()
     timer = threading.Timer(FAREWELL, farewell.set)
     timer.start()
     while not farewell.is_set() and rclpy.ok():
         executor.spin_once(timeout_sec=FAREWELL)
-    executor._executor.shutdown()       # waits for callbacks, which rclpy's shutdown does not
+    executor._executor.shutdown(wait)   # waits for callbacks, which rclpy's shutdown does not
     executor.shutdown()
     for node in nodes:
         node.destroy_node()

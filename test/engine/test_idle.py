@@ -26,7 +26,7 @@ def idle_engine(monkeypatch):
             return super().wait(timeout)
 
     monkeypatch.setattr(engine_module, 'threading', SimpleNamespace(
-        Condition=Condition, Thread=threading.Thread, current_thread=threading.current_thread))
+        **vars(threading) | {'Condition': Condition}))
     with Engine() as engine:
         assert waits.get(timeout=SOON) is None
         engine.waits = waits

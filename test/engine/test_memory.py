@@ -4,9 +4,16 @@
 import pytest
 import torch
 
+from cosmos3_ros.bench.policy import observation
+from cosmos3_ros.droid.recipe import request
 from cosmos3_ros.engine.memory import MemoryPlanError, plan
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
+from cosmos3_ros.model.cosmos3 import Cosmos3
 from cosmos3_ros.model.decoder import Decoder
+from cosmos3_ros.model.history import History
+from cosmos3_ros.model.vae import StreamingDecoder
+from cosmos3_ros.tasks.policy import policy
+from cosmos3_ros.tasks.rollout import RolloutRecipe
 
 
 def test_weights_and_slots_are_as_large_as_planned():
@@ -18,6 +25,53 @@ def test_weights_and_slots_are_as_large_as_planned():
     decoder = Decoder(model.transformer, 3, 300)
     assert found.parts['questions'] == pytest.approx(
         decoder._keys.nbytes + decoder._values.nbytes, rel=0.01)
+
+
+def size(buffers):
+    return sum(buffer.nbytes for buffer in buffers)
+
+
+def test_chunks_in_flight_take_no_more_than_planned(tiny, monkeypatch):
+    placed, branches = [], Cosmos3.branches
+    monkeypatch.setattr(Cosmos3, 'branches', lambda *args: placed.append(branches(*args))
+                        or placed[-1])
+    with torch.inference_mode():
+        next(policy(tiny, request(observation(0), 0)))
+    taken = size(buffer for memory in placed[0].memories
+                 for buffer in (memory.keys, memory.values))
+    base = open_checkpoint('random:tiny')
+    found = plan({'base': base}, torch.float32, chunks=2)
+    assert 2 * taken <= found.parts['chunks'] <= 3 * taken
+    recorded = plan({'base': base}, torch.float32, chunks=2, graphs=True)
+    assert recorded.most - found.most == 2 * found.parts['working space of policy']
+
+
+def test_video_takes_no_more_than_planned_while_its_prompt_changes(tiny):
+    recipe = RolloutRecipe()
+    height, width = recipe.latent_size
+    decoder = StreamingDecoder(tiny.vae)
+    with torch.inference_mode():
+        decoder.decode(torch.zeros(tiny.config.latent_channel, 1, height, width))
+        prefixes = [tiny.prefix([7] * 40), tiny.prefix([8])]
+        old = [History(prefix, height // 2 * (width // 2), recipe.window, recipe.history,
+                       recipe.anchor) for prefix in prefixes]
+        new = [memory.with_prompt(memory.prefix) for memory in old]
+    taken = size([*decoder._features, *(buffer for memory in (*old, *new)
+                                        for buffer in (memory.keys, memory.values))])
+    found = plan({'base': open_checkpoint('random:tiny')}, torch.float32, sessions=1)
+    assert taken <= found.parts['videos'] <= 1.2 * taken
+
+
+def test_tasks_that_do_not_run_take_nothing():
+    found = plan({'policy': open_checkpoint('random:tiny-droid')}, torch.float32, chunks=1)
+    assert set(found.parts) == {'weights of policy', 'prompts', 'chunks',
+                                'working space of policy'}
+
+
+def test_8_bit_weights_are_planned_as_they_are_loaded():
+    checkpoints = {'base': open_checkpoint('random:tiny')}
+    assert (plan(checkpoints, torch.float8_e4m3fn, slots=1, length=300).parts
+            == plan(checkpoints, torch.bfloat16, slots=1, length=300).parts)
 
 
 def test_what_a_second_checkpoint_may_share_is_told_apart():
