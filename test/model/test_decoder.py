@@ -6,7 +6,7 @@ import torch
 
 from cosmos3_ros.model.checkpoint import load
 from cosmos3_ros.model.decoder import Decoder
-from reasoner import QUESTIONS, reference_inputs
+from reasoner import QUESTIONS, patches, reference_inputs
 
 
 def prefill(model, question, chunk):
@@ -15,7 +15,7 @@ def prefill(model, question, chunk):
     decoder = Decoder(model.transformer, slots=3, length=400)
     x = decoder.embed(torch.from_numpy(prompt.ids))
     for span in prompt.spans:
-        x[span.start:span.end] = model.vision(span.pixels, [span.grid])
+        x[span.start:span.end] = model.vision(patches(model, span), [span.grid])
     for start in range(0, len(x), chunk):
         part = slice(start, start + chunk)
         logits = decoder.prefill(1, start, x[part], *decoder.rotary(prompt.positions[:, part]))
