@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from cosmos3_ros.model.job import finish
+from cosmos3_ros.model.recordings import Recordings
 from cosmos3_ros.model.vision import Vision
 from cosmos3_ros.tasks import picture_tokens
 from cosmos3_ros.tasks.picture_tokens import PictureTokens
 from reasoner import patches, picture, video
+from replayed import Replayed
 
 
 @pytest.fixture
@@ -98,3 +100,13 @@ def test_forgotten_places_are_made_again(tiny, kept, spans, monkeypatch):
     for span in (spans[0], other, spans[1]):
         encoded = finish(kept.encoding([span]))
         assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
+
+
+@torch.inference_mode()
+def test_recorded_batches_encode_other_pictures(tiny, kept):
+    kept._recordings = Recordings(Replayed)
+    for first in range(0, 8, 2):
+        spans = tiny.processor.encode('What?', [picture(first), picture(first + 1)]).spans
+        encoded = finish(kept.encoding(spans))
+        for span in spans:
+            assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
