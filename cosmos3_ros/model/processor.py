@@ -122,12 +122,11 @@ class Processor:
         """The prompt of a text with a placeholder for each picture."""
         pixels = [self.cutter.resized(picture) for picture in pictures]
         grids = [self.cutter.grid(one) for one in pixels]
-        image, merge = self._processor.image_token, self.cutter.merge
-        parts = written.split(image)
-        wanted = [image * (rows * columns // merge**2) for rows, columns in grids]
-        text = parts[0] + ''.join(image + part for image, part in zip(wanted, parts[1:],
-                                                                      strict=True))
-        ids = np.array(self.tokenizer(text)['input_ids'])
+        ids = np.array(self.tokenizer(written)['input_ids'])
+        repeats = np.ones(len(ids), np.int64)
+        repeats[ids == self._processor.image_token_id] = [
+            rows * columns // self.cutter.merge**2 for rows, columns in grids]
+        ids = ids.repeat(repeats)
         kinds = (ids == self._processor.image_token_id).astype(int).tolist()
         return self._prompt(ids, kinds, {1: zip(grids, pixels)})
 
