@@ -24,6 +24,7 @@ import torch.nn.functional as F
 
 from .config import TransformerConfig
 from .kernels.add_norm import add_norm
+from .kernels.place_heads import place_heads
 from .layers import rotate
 from .positions import rotary_table
 from .prompt_batch import PromptBatch
@@ -119,9 +120,8 @@ class Decoder:
         for index, layer in enumerate(self._network.und.layers):
             norm = layer.input_norm
             q, k, v = layer.attention.project(add_norm(x, y, norm.weight, norm.eps, dtype))
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-            self._keys[index][slots, :, columns] = k
-            self._values[index][slots, :, columns] = v
+            place_heads(q, k, v, cos, sin, slots, columns, self._keys[index],
+                        self._values[index])
             y, norm = layer.products.out(_attend_each(q, k, v, count)), layer.post_norm
             y = layer.products.feed_forward(add_norm(x, y, norm.weight, norm.eps, dtype))
             if (index + 1) % unit == 0:
