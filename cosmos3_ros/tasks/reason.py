@@ -10,13 +10,11 @@ device works on the next step while the host turns the last one into text.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 import threading
 import time
 
-import torch
 from torch import Tensor
 
 from ..model.config import CheckpointError
@@ -26,18 +24,9 @@ from .open_question import Handle, OpenQuestion
 from .prompt_reader import PromptReader
 from .question import FinishReason, Question, QuestionError
 from .slots import Grant, Slots
+from .unread import Unread
 
 Job = Generator[None, None, None]
-
-
-@dataclass
-class _Unread:
-    """Tokens on their way to the host: of `streams`, at `rows` of `tokens`."""
-
-    streams: list[OpenQuestion]
-    rows: Sequence[int]
-    tokens: Tensor
-    ready: torch.cuda.Event | None
 
 
 class Reasoner:
@@ -120,7 +109,7 @@ class Reasoner:
         self._slots = Slots(self._count)
         self._reading: deque[OpenQuestion] = deque()
         self._writing: list[OpenQuestion] = []
-        self._unread: deque[_Unread] = deque()
+        self._unread = Unread()
 
     def _admit(self) -> bool:
         """Give free slots to those that wait longest; False, and the job ends, if none is open."""
@@ -209,7 +198,7 @@ class Reasoner:
             stream.pictures.clear()
             self._reading.remove(stream)
             self._writing.append(stream)
-        self._send(streams, range(len(streams)), first)
+        self._unread.send(streams, range(len(streams)), first)
 
     def _step(self) -> None:
         """One token for every stream that writes."""
@@ -220,27 +209,13 @@ class Reasoner:
         tokens = self._decoder.step(
             min(rows, self._count), max(stream.read + stream.steps for stream in streams),
             any(stream.choice.random for stream in streams))
-        self._send(streams, [stream.slot for stream in streams], tokens)
-
-    def _send(self, streams: list[OpenQuestion], rows: Sequence[int], tokens: Tensor) -> None:
-        """Start the one copy of tokens to the host."""
-        ready = None
-        tokens = tokens.to('cpu', non_blocking=True)
-        if self._model.device.type == 'cuda':
-            ready = torch.cuda.Event()
-            ready.record()
-        self._unread.append(_Unread(streams, rows, tokens, ready))
+        self._unread.send(streams, [stream.slot for stream in streams], tokens)
 
     def _collect(self, keep: int) -> None:
         """Turn tokens that have arrived into text, but for the newest `keep` steps."""
-        while len(self._unread) > keep:
-            unread = self._unread.popleft()
-            if unread.ready is not None:
-                unread.ready.synchronize()
-            values = unread.tokens.tolist()
-            for stream, row in zip(unread.streams, unread.rows, strict=True):
-                if not stream.ended:
-                    self._write(stream, values[row])
+        for stream, token in self._unread.arrived(keep):
+            if not stream.ended:
+                self._write(stream, token)
 
     def _write(self, stream: OpenQuestion, token: int) -> None:
         try:
