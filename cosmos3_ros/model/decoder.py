@@ -23,11 +23,9 @@ from torch.nn.attention.bias import causal_lower_right
 import torch.nn.functional as F
 
 from .config import TransformerConfig
-from .kernels.add_norm import add_norm
-from .kernels.place_heads import place_heads
 from .layers import rotate
 from .positions import rotary_table
-from .prompt_batch import PromptBatch
+from .prompt_batch import PromptBatch, read_prompts
 from .recordings import Recordings
 from .sampling import Choice, Sampling, sample
 from .transformer import Transformer
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from .decode_step import DecodeStep
 
 LENGTH_STEP = 256       # attended lengths are multiples of it: few shapes
-TOKENS_PER_UNIT = 28672     # times layers, between two yields: about 6 ms of an H200
 
 
 @dataclass(frozen=True)
@@ -113,20 +110,9 @@ class Decoder:
 
     def _read(self, x: Tensor, positions: Tensor, slots: Tensor, columns: Tensor,
               last: Tensor) -> Generator[None, None, Tensor]:
-        dtype, count = self._keys.dtype, len(last)
-        cos, sin = self.rotary(positions)
-        unit = max(1, TOKENS_PER_UNIT // len(x))
-        x, y = x.to(torch.float32, copy=True), None
-        for index, layer in enumerate(self._network.und.layers):
-            norm = layer.input_norm
-            q, k, v = layer.attention.project(add_norm(x, y, norm.weight, norm.eps, dtype))
-            place_heads(q, k, v, cos, sin, slots, columns, self._keys[index],
-                        self._values[index])
-            y, norm = layer.products.out(_attend_each(q, k, v, count)), layer.post_norm
-            y = layer.products.feed_forward(add_norm(x, y, norm.weight, norm.eps, dtype))
-            if (index + 1) % unit == 0:
-                yield
-        return self._logits((x[last] + y[last]).to(dtype))
+        x = yield from read_prompts(self._network, x, self.rotary(positions), (slots, columns),
+                                    last, self._keys, self._values)
+        return self._logits(x)
 
     def prefill(self, slot: int, start: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Read a chunk of a prompt into a slot; everything before `start` must be in it.
@@ -255,13 +241,6 @@ class Decoder:
 def _axes(config: TransformerConfig) -> Tensor:
     """[D]: the axis with which each value of a head turns."""
     return rotary_table(torch.eye(3), config)[1].abs().argmax(0)
-
-
-def _attend_each(q: Tensor, k: Tensor, v: Tensor, count: int) -> Tensor:
-    """Causal attention in each of `count` sequences of one length: [N, heads, D] -> [N, H * D]."""
-    q, k, v = (x.unflatten(0, (count, -1)).transpose(1, 2) for x in (q, k, v))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return out.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
 def _attend_last(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
