@@ -12,15 +12,22 @@ HOST = {torch.ops.aten._local_scalar_dense.default, torch.ops.aten.lift_fresh.de
 
 
 class Replayed(TorchDispatchMode):
-    """Takes in calls of torch; one that needs the host, which a graph has not, is an error."""
+    """Takes in calls of torch; one that needs the host, which a graph has not, is an error.
+
+    What a recorded call overwrites is put back, as recording is not running.
+    """
 
     def __init__(self):
         super().__init__()
         self._calls = []
+        self._before = []
         self.replays = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         assert function not in HOST, f'{function} in a graph'
+        written = [value for value, argument in zip(args, function._schema.arguments, strict=False)
+                   if argument.alias_info is not None and argument.alias_info.is_write]
+        self._before += [(value, value.clone()) for value in written]
         result = function(*args, **(kwargs or {}))
         self._calls.append((function, args, kwargs or {}, result))
         return result
@@ -29,6 +36,9 @@ class Replayed(TorchDispatchMode):
     def record(self):
         with self:
             yield
+        while self._before:
+            value, before = self._before.pop()
+            value.copy_(before)
 
     def replay(self):
         self.replays += 1

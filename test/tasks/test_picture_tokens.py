@@ -4,6 +4,7 @@
 import pytest
 import torch
 
+from cosmos3_ros.model import vision
 from cosmos3_ros.model.job import finish
 from cosmos3_ros.model.recordings import Recordings
 from cosmos3_ros.model.vision import Vision
@@ -102,11 +103,20 @@ def test_forgotten_places_are_made_again(tiny, kept, spans, monkeypatch):
         assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
 
 
+@pytest.mark.parametrize(('unit', 'count'), [(10**6, 1), (1, 3)])
 @torch.inference_mode()
-def test_recorded_batches_encode_other_pictures(tiny, kept):
-    kept._recordings = Recordings(Replayed)
+def test_recorded_batches_encode_other_pictures(tiny, kept, monkeypatch, unit, count):
+    monkeypatch.setattr(vision, '_PATCHES_PER_UNIT', unit)
+    graphs = []
+
+    def graph():
+        graphs.append(Replayed())
+        return graphs[-1]
+
+    kept._recordings = Recordings(graph)
     for first in range(0, 8, 2):
         spans = tiny.processor.encode('What?', [picture(first), picture(first + 1)]).spans
         encoded = finish(kept.encoding(spans))
         for span in spans:
             assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
+    assert [graph.replays for graph in graphs] == [3] * count       # one for each part
