@@ -5,7 +5,8 @@
 Each program reads its rows of the weight once. What stands around a layer is done on the way: the
 scale of the RMS norm before it, relu squared, the residual after it, and what the next norm needs.
 A normed input comes as `x * norm weight` with sums of squares of x, one for each block of columns,
-so that nothing is normed twice: the row's scale is applied to the product.
+so that nothing is normed twice: the row's scale is applied to the product. The sums have as many
+blocks as the kernel that wrote them.
 """
 from __future__ import annotations
 
@@ -138,6 +139,7 @@ def linear(x: Tensor | Stream, weight: Tensor, scale: Tensor | None, rows: int, 
     values = x.normed if normed else x
     (n, k), parts = weight.shape, x.squares.shape[1] if normed else 1
     if after is After.RESIDUAL:
+        assert stream.block == shape.block_n, 'the stream has room for sums of other blocks'
         y = stream.x
     padded = 1 if rows == 1 else 16 if rows <= 16 else 32
     _linear[(n // shape.block_n,)](
