@@ -24,7 +24,7 @@ def padded_length(tokens: int, device: torch.device) -> int:
     """Tokens that a prompt is padded to; as it is on a CPU, where nothing is recorded."""
     if device.type != 'cuda':
         return tokens
-    step = 64 if tokens <= 512 else 128
+    step = 32 if tokens <= 512 else 128
     return -(-tokens // step) * step
 
 

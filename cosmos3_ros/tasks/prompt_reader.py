@@ -16,14 +16,15 @@ from .open_question import OpenQuestion
 from .picture_tokens import PictureTokens
 
 PROMPTS_AT_ONCE = 4         # a power of two
+CLOSE = 64                  # tokens by which prompts that are read together may differ
 START_WORTH_KEEPING = 512   # tokens: fewer are read sooner than the rest is, call by call
 
 
 class PromptReader:
     """Reads the prompts of streams into their slots of a decoder.
 
-    Prompts of at most `chunk` tokens are read whole, together with others that are padded to the
-    same length; what is left of others, chunk by chunk. At most two chunks are read at once.
+    Prompts of at most `chunk` tokens are read whole, together with others of about their length;
+    what is left of others, chunk by chunk. At most two chunks are read at once.
     """
 
     def __init__(self, model: Cosmos3, decoder: Decoder, chunk: int):
@@ -46,14 +47,15 @@ class PromptReader:
 
     def together(self, streams: Sequence[OpenQuestion]) -> list[OpenQuestion]:
         """The first of these, and those that may be read with it: a power of two."""
-        first, batch = streams[0], [streams[0]]
-        if self._whole(first) and not first.alone:
-            length = self._padded(first)
-            most = min(PROMPTS_AT_ONCE, max(1, self.most // length))
-            alike = [stream for stream in streams if self._whole(stream) and not stream.alone
-                     and self._padded(stream) == length][:most]
-            batch = alike[:1 << (len(alike).bit_length() - 1)]
-        return batch
+        first = streams[0]
+        if first.alone or not self._whole(first):
+            return [first]
+        size = len(first.prompt.ids)
+        close = [stream for stream in streams if self._whole(stream) and not stream.alone
+                 and abs(len(stream.prompt.ids) - size) < CLOSE][:PROMPTS_AT_ONCE]
+        longest = max(len(stream.prompt.ids) for stream in close)
+        count = min(len(close), max(1, self.most // longest))
+        return close[:1 << (count.bit_length() - 1)]
 
     def read(self, streams: Sequence[OpenQuestion]) -> Generator[None, None, Tensor]:
         """Job that reads on in streams that may be read together; yields between its parts.
@@ -76,17 +78,15 @@ class PromptReader:
     def _whole(self, stream: OpenQuestion) -> bool:
         return stream.read == 0 and len(stream.prompt.ids) <= self._chunk
 
-    def _padded(self, stream: OpenQuestion) -> int:
-        return padded_length(len(stream.prompt.ids), self._device)
-
     def _read_whole(self, streams: Sequence[OpenQuestion]) -> Generator[None, None, Tensor]:
+        length = padded_length(max(len(stream.prompt.ids) for stream in streams), self._device)
         batch = PromptBatch.of([stream.prompt for stream in streams],
-                               [stream.slot for stream in streams], self._padded(streams[0]),
-                               self._decoder.length, self._device)
+                               [stream.slot for stream in streams], length, self._decoder.length,
+                               self._device)
         x = self._decoder.embed(batch.ids)
         for row, stream in enumerate(streams):
             for span in stream.prompt.spans:
-                place = row * batch.length + span.start
+                place = row * length + span.start
                 x[place:place + span.end - span.start] = stream.pictures[span.key]
         logits = yield from self._decoder.read(batch, x)
         for stream in streams:
