@@ -77,6 +77,13 @@ class HandDriven:
         return self.finish(self.submit(question))[0]
 
 
+def patches(model, span):
+    """fp32 [rows * columns, values] of a picture or video frame."""
+    if span.pixels.dtype == torch.uint8:
+        return model.processor.cutter.patches(span.pixels[None])[0]
+    return span.pixels
+
+
 def reference_inputs(processor, question):
     """What transformers' own processor makes of a question."""
     content = [{'type': 'image', 'image': Image.fromarray(p)} for p in question.pictures]

@@ -15,6 +15,8 @@ from ..tasks.reason import Reasoner
 from .report import Row
 from .setting import Setting
 
+WARM_UPS = 3    # work of a new shape is run, recorded, then replayed
+
 
 def answers(setting: Setting, streams: int) -> list[Row]:
     """So many questions asked at once, each with a picture that was not seen before.
@@ -25,7 +27,8 @@ def answers(setting: Setting, streams: int) -> list[Row]:
     sizes = setting.sizes
     reasoner = Reasoner(setting.model('base'), setting.engine.submit, slots=streams,
                         length=sizes.slot)
-    runs = [ask(reasoner, streams, setting, run) for run in range(1 + setting.runs)][1:]
+    runs = [ask(reasoner, streams, setting, run)
+            for run in range(WARM_UPS + setting.runs)][WARM_UPS:]
     asked = runs[0][0][0]
     first, stream, total = _floors(setting, streams, asked.prompt_tokens)
     shape = (f'{streams} stream{"s" * (streams > 1)}, a picture of '
@@ -45,7 +48,7 @@ def answers(setting: Setting, streams: int) -> list[Row]:
 
 
 def ask(reasoner: Reasoner, streams: int, setting: Setting,
-         seed: int) -> tuple[list[Answer], float]:
+        seed: int) -> tuple[list[Answer], float]:
     """Ask so many questions at once; the answers, and the seconds until the last."""
     random = np.random.default_rng(seed)
     width, height = setting.sizes.question

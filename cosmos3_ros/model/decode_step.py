@@ -8,6 +8,7 @@ for each output.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,8 +39,7 @@ def suits(config: TransformerConfig, dtype: torch.dtype) -> bool:
             and config.num_attention_heads <= 16 * config.num_key_value_heads)
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(NamedTuple):
     """A weight [N, K], in fp8 with `scale` fp32 [N]."""
 
     values: Tensor
@@ -73,15 +73,11 @@ class State:
 
 
 class DecodeStep:
-    """The kernels of a step over some state, for at most MOST_ROWS rows.
+    """The kernels of a step over some state, for at most MOST_ROWS rows."""
 
-    `dependent`: kernels start while the one before still runs, and fetch their weights meanwhile.
-    """
-
-    def __init__(self, network: Transformer, state: State, fp8: bool = False,
-                 dependent: bool = False):
+    def __init__(self, network: Transformer, state: State, fp8: bool = False):
         config, device = network.config, network.embed_tokens.weight.device
-        self._network, self._state, self._dependent = network, state, dependent
+        self._network, self._state = network, state
         self._eps = config.rms_norm_eps
         layers = network.und.layers
         self._qkv, self._out, self._up, self._down = (
@@ -113,17 +109,17 @@ class DecodeStep:
         blocks = len(self._head.values) // shape.block_n
         best, indices = (room[:rows * blocks].view(rows, blocks)
                          for room in (self._best, self._indices))
-        self._linear(stream, self._head, rows, best, shape, after=After.LIKELIEST, indices=indices)
+        linear(stream, *self._head, rows, best, shape, after=After.LIKELIEST, indices=indices)
         tokens = torch.empty_like(state.token[:rows])
         choose(best, indices, state.token, tokens, (state.filled, state.position, state.step),
-               state.active, rows, self._dependent)
+               state.active, rows)
         return tokens
 
     def logits(self, rows: int) -> Tensor:
         """fp32 [rows, vocabulary] of the next tokens; nothing goes on."""
         stream = self._tower(rows)
         out = torch.empty(rows, len(self._head.values), device=stream.x.device)
-        self._linear(stream, self._head, rows, out, self._shape('head', self._head, rows))
+        linear(stream, *self._head, rows, out, self._shape('head', self._head, rows))
         return out
 
     def _tower(self, rows: int) -> Stream:
@@ -132,30 +128,28 @@ class DecodeStep:
         norms.append(network.und.norm.weight)
         shapes = {kind: self._shape(kind, weights[0], rows) for kind, weights in (
             ('qkv', self._qkv), ('out', self._out), ('up', self._up), ('down', self._down))}
-        blocks = self._x.shape[1] // shapes['out'].block_n
-        stream = Stream(self._x, self._normed,
-                        self._squares[:MOST_ROWS * blocks].view(-1, blocks), self._eps)
-        embed(state.token, network.embed_tokens.weight, norms[0], stream, rows, self._dependent)
+        outer, inner = self._stream(shapes['down']), self._stream(shapes['out'])
+        embed(state.token, network.embed_tokens.weight, norms[0], outer, rows)
         for index, layer in enumerate(layers):
             attention = layer.attention
-            self._linear(stream, self._qkv[index], rows, self._joined, shapes['qkv'])
+            linear(outer, *self._qkv[index], rows, self._joined, shapes['qkv'])
             normed = network.config.qk_norm_for_text
             attend(self._joined, state.keys[index], state.values[index], state.cos, state.sin,
                    state.filled, state.position, state.active, self._attended, self._joints, rows,
                    (attention.q_norm.weight, attention.k_norm.weight) if normed else None,
-                   self._eps, dependent=self._dependent)
-            self._linear(self._attended, self._out[index], rows, None, shapes['out'],
-                         after=After.RESIDUAL, norm=norms[2 * index + 1], stream=stream)
-            self._linear(stream, self._up[index], rows, self._inner, shapes['up'],
-                         after=After.RELU2)
-            self._linear(self._inner, self._down[index], rows, None, shapes['down'],
-                         after=After.RESIDUAL, norm=norms[2 * index + 2], stream=stream)
-        return stream
+                   self._eps)
+            linear(self._attended, *self._out[index], rows, None, shapes['out'],
+                   after=After.RESIDUAL, norm=norms[2 * index + 1], stream=inner)
+            linear(inner, *self._up[index], rows, self._inner, shapes['up'], after=After.RELU2)
+            linear(self._inner, *self._down[index], rows, None, shapes['down'],
+                   after=After.RESIDUAL, norm=norms[2 * index + 2], stream=outer)
+        return outer
 
-    def _linear(self, x: Tensor | Stream, weight: Weight, rows: int, y: Tensor | None,
-                shape: Shape, **options) -> None:
-        linear(x, weight.values, weight.scale, rows, y, shape, dependent=self._dependent,
-               **options)
+    def _stream(self, shape: Shape) -> Stream:
+        """The residual stream with the sums of squares that a kernel of this shape leaves."""
+        blocks = self._x.shape[1] // shape.block_n
+        return Stream(self._x, self._normed, self._squares[:MOST_ROWS * blocks].view(-1, blocks),
+                      self._eps)
 
     @staticmethod
     def _shape(kind: str, weight: Weight, rows: int) -> Shape:

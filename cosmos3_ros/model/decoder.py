@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text of many streams through the understanding tower, over one cache of keys and values.
 
-The cache has a slot for each stream. A prompt is read in chunks, one stream at a time; then all
-streams take a token each in one pass. What a pass needs of a stream (its last token, where it
+The cache has a slot for each stream. Prompts are read whole, a few at once, or one in chunks; then
+all streams take a token each in one pass. What a pass needs of a stream (its last token, where it
 stands, how to sample) lies on the device, so a step costs no copy to it. A reasoner reads plain
 rotated keys, not those normed for the generation tower.
 
@@ -12,22 +12,39 @@ many rows; elsewhere it is plain torch, which says what the kernels compute.
 """
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention.bias import causal_lower_right
 import torch.nn.functional as F
 
+from .config import TransformerConfig
 from .layers import rotate
 from .positions import rotary_table
+from .prompt_batch import PromptBatch, read_prompts
+from .recordings import Recordings
 from .sampling import Choice, Sampling, sample
 from .transformer import Transformer
+from .upload import upload
 
 if TYPE_CHECKING:
     from .decode_step import DecodeStep
 
 LENGTH_STEP = 256       # attended lengths are multiples of it: few shapes
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A stream whose prompt is read: `filled` tokens are in its slot, the next has `position`."""
+
+    slot: int
+    filled: int
+    position: int
+    choice: Choice
 
 
 class Decoder:
@@ -46,14 +63,18 @@ class Decoder:
                  config.head_dim)
         self._keys, self._values = (torch.zeros(shape, device=weight.device, dtype=weight.dtype)
                                     for _ in range(2))
-        columns = {name: torch.zeros(slots, dtype=torch.long, device=weight.device)
-                   for name in ('token', 'filled', 'position', 'active')}
-        self._token, self._filled, self._position, self._active = columns.values()
-        self._sampling = Sampling.greedy(slots, weight.device)
+        # a column of each for every slot, so that a stream joins in one write
+        self._counts = torch.zeros(7, slots, dtype=torch.long, device=weight.device)
+        self._shares = torch.zeros(2, slots, device=weight.device)
+        (self._token, self._filled, self._position, self._active, top_k, seed,
+         step) = self._counts.unbind()
+        self._sampling = Sampling(*self._shares.unbind(), top_k, seed, step)
         self._rows = torch.arange(slots, device=weight.device)
         text = torch.ones(3, 1, device=weight.device)
         self._cos, self._sin = (table.to(weight.dtype) for table in rotary_table(
             text * torch.arange(length + 1, device=weight.device), config))
+        self._axis = _axes(config).to(weight.device)
+        self._recordings = Recordings()
         self._kernels = self._fitting_kernels(fp8)
         self._graphs: dict[tuple[int, bool], tuple[torch.cuda.CUDAGraph, Tensor]] = {}
 
@@ -77,6 +98,22 @@ class Decoder:
         """[N] token ids -> [N, hidden]."""
         return self._network.embed_tokens(ids)
 
+    def read(self, batch: PromptBatch, x: Tensor) -> Generator[None, None, Tensor]:
+        """Job that reads whole prompts into their slots; yields between layers.
+
+        x: [N, hidden], the batch's tokens embedded, with picture tokens put in. Returns the logits
+        after each prompt, fp32 [prompts, vocabulary], until the next are read.
+        """
+        return (yield from self._recordings.run(
+            (batch.count, batch.length), self._read, x, batch.positions, batch.slots,
+            batch.columns, batch.last))
+
+    def _read(self, x: Tensor, positions: Tensor, slots: Tensor, columns: Tensor,
+              last: Tensor) -> Generator[None, None, Tensor]:
+        x = yield from read_prompts(self._network, x, self.rotary(positions), (slots, columns),
+                                    last, self._keys, self._values)
+        return self._logits(x)
+
     def prefill(self, slot: int, start: int, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Read a chunk of a prompt into a slot; everything before `start` must be in it.
 
@@ -94,21 +131,33 @@ class Decoder:
         return self._logits(x[-1:])
 
     def rotary(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin, each [N, D] in the network's type, of [3, N] positions."""
-        cos, sin = rotary_table(positions, self._network.config)
-        return (cos.to(self._device, self._keys.dtype), sin.to(self._device, self._keys.dtype))
+        """cos and sin, each [N, D] in the network's type, of positions [3, N] on the device.
 
-    def join(self, slot: int, filled: int, position: int, choice: Choice, logits: Tensor) -> Tensor:
-        """Let a stream take part in steps from now on; returns its first token, [1].
-
-        `filled`: tokens in its slot; `position`: of the next one; `choice`: how it chooses;
-        `logits`: those after its prompt.
+        Positions are whole numbers from 0 to `length`.
         """
-        self._sampling.put(slot, choice)
-        self._filled[slot], self._position[slot], self._active[slot] = filled, position, 1
-        first = sample(logits, self._sampling.rows(1, slot), choice.random)
-        self._token[slot:slot + 1] = first
-        self._sampling.step[slot] += 1
+        places = positions[self._axis].T
+        return self._cos.gather(0, places), self._sin.gather(0, places)
+
+    def join(self, entrants: Sequence[Entrant], logits: Tensor) -> Tensor:
+        """Let streams take part in steps from now on; returns the first token of each.
+
+        `logits`: those after their prompts, [streams, vocabulary].
+        """
+        choices = [entrant.choice for entrant in entrants]
+        shares = np.array([[choice.temperature for choice in choices],
+                           [choice.top_p for choice in choices]])
+        numbers = np.array([(one.slot, 0, one.filled, one.position, 1, one.choice.top_k,
+                             one.choice.seed, 0) for one in entrants]).T
+        whole = upload(torch.from_numpy(np.concatenate([numbers, shares.view(np.int64)])),
+                       self._device)
+        slots, counts, shares = whole[0], whole[1:8], whole[8:].view(torch.float64).float()
+        *_, top_k, seed, step = counts
+        first = sample(logits, Sampling(*shares, top_k, seed, step),
+                       any(choice.random for choice in choices))
+        counts[0] = first
+        step += 1
+        self._counts.index_copy_(1, slots, counts)
+        self._shares.index_copy_(1, slots, shares)
         return first
 
     def leave(self, slot: int) -> None:
@@ -187,6 +236,11 @@ class Decoder:
 
     def _logits(self, x: Tensor) -> Tensor:
         return self._network.lm_head(self._network.und.norm(x)).float()
+
+
+def _axes(config: TransformerConfig) -> Tensor:
+    """[D]: the axis with which each value of a head turns."""
+    return rotary_table(torch.eye(3), config)[1].abs().argmax(0)
 
 
 def _attend_last(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -1,13 +1,14 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to token ids and patches, through the checkpoint's own processor.
+"""Questions to token ids and pictures, through the checkpoint's own processor.
 
 Chat template, tokenizer, picture and video processing are those of transformers; here their
 output is cut into what the engine handles: text, and one span per picture or video frame.
+Pictures do not pass through the processor where a PatchCutter does the same to them.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
@@ -22,6 +23,7 @@ from torch import Tensor
 from transformers import AutoProcessor, GenerationConfig, ProcessorMixin
 
 from .config import CheckpointError
+from .pictures import PatchCutter
 from .vision import Grid
 
 THINK = ('<think>', '</think>')
@@ -39,7 +41,8 @@ class Video:
 class Span:
     """Tokens `start` to `end` of a prompt that show one picture or video frame.
 
-    `pixels`: fp32 [rows * columns, values] patches; `key`: a negative number made of the content.
+    `pixels`: uint8 [H, W, 3], to be cut, or fp32 [rows * columns, values] patches; `key`: a
+    negative number made of the content.
     """
 
     start: int
@@ -72,6 +75,7 @@ class Processor:
     def __init__(self, processor: ProcessorMixin, eos: Sequence[int]):
         self._processor = processor
         self._lock = threading.Lock()
+        self.cutter = PatchCutter.of(processor.image_processor)
         tokenizer = processor.tokenizer
         self.tokenizer = tokenizer
         self._decoder = tokenizer.backend_tokenizer     # a tenth of the time of its wrapper
@@ -108,6 +112,27 @@ class Processor:
         messages: list[dict[str, Any]] = [{'role': 'user', 'content': content}]
         if system:
             messages.insert(0, {'role': 'system', 'content': [{'type': 'text', 'text': system}]})
+        written = self._processor.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
+        if videos or self.cutter is None:
+            return self._processed(written, pictures, videos)
+        return self._cut(written, pictures)
+
+    def _cut(self, written: str, pictures: Sequence[np.ndarray]) -> Prompt:
+        """The prompt of a text with a placeholder for each picture."""
+        pixels = [self.cutter.resized(picture) for picture in pictures]
+        grids = [self.cutter.grid(one) for one in pixels]
+        ids = np.array(self.tokenizer(written)['input_ids'])
+        repeats = np.ones(len(ids), np.int64)
+        repeats[ids == self._processor.image_token_id] = [
+            rows * columns // self.cutter.merge**2 for rows, columns in grids]
+        ids = ids.repeat(repeats)
+        kinds = (ids == self._processor.image_token_id).astype(int).tolist()
+        return self._prompt(ids, kinds, {1: zip(grids, pixels)})
+
+    def _processed(self, written: str, pictures: Sequence[np.ndarray],
+                   videos: Sequence[Video]) -> Prompt:
+        """The same through the processor; it is not safe to call from many threads."""
         media: dict[str, Any] = {}
         if pictures:
             media['images'] = [Image.fromarray(picture) for picture in pictures]
@@ -116,21 +141,21 @@ class Processor:
                                .permute(0, 3, 1, 2) for video in videos]
             media['video_metadata'] = [_metadata(video) for video in videos]
         with self._lock:
-            written = self._processor.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
             batch = self._processor(text=[written], return_tensors='pt',
                                     return_mm_token_type_ids=True, **media)
-        return self._prompt(batch)
+        frames = {1: _frames(batch.get('image_grid_thw'), batch.get('pixel_values')),
+                  2: _frames(batch.get('video_grid_thw'), batch.get('pixel_values_videos'))}
+        return self._prompt(batch['input_ids'][0].numpy(), batch['mm_token_type_ids'][0].tolist(),
+                            frames)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids, special tokens left out."""
         return self._decoder.decode(ids, skip_special_tokens=True)
 
-    def _prompt(self, batch: Any) -> Prompt:
-        ids, kinds = batch['input_ids'][0].numpy(), batch['mm_token_type_ids'][0].tolist()
+    def _prompt(self, ids: np.ndarray, kinds: Sequence[int],
+                frames: Mapping[int, Iterator[tuple[Grid, Tensor]]]) -> Prompt:
+        """`kinds`: of each token, 0 for text; `frames`: grids and pixels of the other kinds."""
         keys, spans, positions, place, start = ids.copy(), [], [], 0, 0
-        frames = {1: _frames(batch.get('image_grid_thw'), batch.get('pixel_values')),
-                  2: _frames(batch.get('video_grid_thw'), batch.get('pixel_values_videos'))}
         merge = self._processor.image_processor.merge_size
         for kind, run in groupby(kinds):
             end = start + len(list(run))

@@ -42,33 +42,9 @@ class Sampling:
     seed: Tensor
     step: Tensor
 
-    @classmethod
-    def greedy(cls, rows: int, device: torch.device) -> Sampling:
-        return cls.of(0.0, 1.0, 0, 0, device).expanded(rows)
-
-    @classmethod
-    def of(cls, temperature: float, top_p: float, top_k: int, seed: int,
-           device: torch.device) -> Sampling:
-        """One row, at its first step."""
-        return cls(torch.tensor([temperature], device=device), torch.tensor([top_p], device=device),
-                   torch.tensor([top_k], device=device), torch.tensor([seed], device=device),
-                   torch.zeros(1, dtype=torch.long, device=device))
-
-    def expanded(self, rows: int) -> Sampling:
-        return Sampling(*(column.repeat(rows) for column in self._columns()))
-
-    def rows(self, count: int, start: int = 0) -> Sampling:
-        """Some rows, sharing memory."""
-        return Sampling(*(column[start:start + count] for column in self._columns()))
-
-    def put(self, row: int, choice: Choice) -> None:
-        """Overwrite one row, at its first step; nothing waits for the device."""
-        values = choice.temperature, choice.top_p, choice.top_k, choice.seed, 0
-        for column, value in zip(self._columns(), values, strict=True):
-            column[row].fill_(value)
-
-    def _columns(self) -> list[Tensor]:
-        return [getattr(self, field.name) for field in fields(self)]
+    def rows(self, count: int) -> Sampling:
+        """The first rows, sharing memory."""
+        return Sampling(*(getattr(self, field.name)[:count] for field in fields(self)))
 
 
 def sample(logits: Tensor, sampling: Sampling, random: bool) -> Tensor:

@@ -7,7 +7,7 @@ carry the names under which the checkpoint stores them.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any
@@ -17,12 +17,15 @@ from torch import Tensor, nn
 import torch.nn.functional as F
 
 from .config import CheckpointError
+from .job import finish
+from .layers import joined
 
 PREFIX = 'model.'       # of the stored names, before ours
 Grid = tuple[int, int]  # rows and columns of patches of one picture or video frame
 
 _ACTIVATION = 'gelu_pytorch_tanh'
 _PROJECTOR_EPS = 1e-6   # not in any config.json
+_PATCHES_PER_UNIT = 72000   # times layers, between two yields: about 5 ms of an H200
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,24 @@ class _Attention(nn.Module):
         self.heads = config.num_attention_heads
         self.q_proj, self.k_proj = nn.Linear(size, size), nn.Linear(size, size)
         self.v_proj, self.out_proj = nn.Linear(size, size), nn.Linear(size, size)
+        self.qkv_weight: Tensor | None = None
+        self.qkv_bias: Tensor | None = None
+        self.register_load_state_dict_post_hook(lambda attention, _: attention._join())
 
-    def forward(self, x: Tensor, runs: list[tuple[int, int]]) -> Tensor:
-        """Packed [N, C]; `runs`: (pictures, patches in each) of neighbours of equal size."""
-        q, k, v = (project(x).split([count * size for count, size in runs])
-                   for project in (self.q_proj, self.k_proj, self.v_proj))
-        attended = [self._attend(*parts, count) for (count, _), *parts in zip(runs, q, k, v)]
-        return self.out_proj(torch.cat(attended))
+    def _join(self) -> None:
+        """Make three projections one; their parameters stay, as views of its own."""
+        parts = (self.q_proj, self.k_proj, self.v_proj)
+        for name in ('weight', 'bias'):
+            whole = joined([getattr(part, name) for part in parts])
+            for part, view in zip(parts, whole.chunk(3), strict=True):
+                setattr(part, name, nn.Parameter(view, requires_grad=False))
+            setattr(self, f'qkv_{name}', whole)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, count: int) -> Tensor:
-        q, k, v = (x.unflatten(0, (count, -1)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                   for x in (q, k, v))                      # [count, heads, patches, D]
-        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2).flatten(0, 1)
+    def forward(self, x: Tensor) -> Tensor:
+        """[n, patches, C]."""
+        heads = F.linear(x, self.qkv_weight, self.qkv_bias).unflatten(-1, (3, self.heads, -1))
+        q, k, v = heads.permute(2, 0, 3, 1, 4)              # [n, heads, patches, D] each
+        return self.out_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
 class _MLP(nn.Module):
@@ -115,23 +124,19 @@ class _Layer(nn.Module):
         self.layer_norm2 = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
         self.mlp = _MLP(config)
 
-    def forward(self, x: Tensor, runs: list[tuple[int, int]]) -> Tensor:
-        x = x + self.self_attn(self.layer_norm1(x), runs)
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.self_attn(self.layer_norm1(x))
         return x + self.mlp(self.layer_norm2(x))
 
 
 class _Embeddings(nn.Module):
-    """Patches, and a learned square grid of positions resized to each picture's grid."""
+    """Patches, and a learned square grid of positions that is resized to a picture's grid."""
 
     def __init__(self, config: VisionConfig):
         super().__init__()
         self.patch_embedding = nn.Linear(config.patch_values, config.hidden_size)
         self.position_embedding = nn.Embedding(config.num_patches, config.hidden_size)
         self.merge = config.spatial_merge_size
-
-    def forward(self, pixels: Tensor, runs: list[tuple[Grid, int]]) -> Tensor:
-        places = [self.places(grid).repeat(count, 1) for grid, count in runs]
-        return self.patch_embedding(pixels) + torch.cat(places).to(pixels.dtype)
 
     def places(self, grid: Grid) -> Tensor:
         """[patches, C] fp32, in the order of the processor's patches: 2 x 2 blocks."""
@@ -156,12 +161,13 @@ class _Tower(nn.Module):
         self.encoder = _Encoder(config)
         self.post_layernorm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
 
-    def forward(self, pixels: Tensor, grids: Iterable[Grid]) -> Tensor:
-        runs = [(grid, len(list(same))) for grid, same in groupby(grids)]
-        x = self.embeddings(pixels, runs)
-        sizes = [(count, rows * columns) for (rows, columns), count in runs]
-        for layer in self.encoder.layers:
-            x = layer(x, sizes)
+    def encoding(self, patches: Tensor, places: Tensor) -> Generator[None, None, Tensor]:
+        x = self.embeddings.patch_embedding(patches) + places
+        unit = max(1, _PATCHES_PER_UNIT // (x.shape[0] * x.shape[1]))
+        for index, layer in enumerate(self.encoder.layers, 1):
+            x = layer(x)
+            if index % unit == 0:
+                yield
         return self.post_layernorm(x)
 
 
@@ -174,7 +180,8 @@ class _Projector(nn.Module):
         self.linear_fc2 = nn.Linear(config.projector_hidden_size, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.linear_fc2(F.gelu(self.linear_fc1(self.norm(x).view(-1, self.merged))))
+        merged = self.norm(x).view(len(x), -1, self.merged)
+        return self.linear_fc2(F.gelu(self.linear_fc1(merged)))
 
 
 class Vision(nn.Module):
@@ -186,14 +193,28 @@ class Vision(nn.Module):
         self.visual = _Tower(config)
         self.projector = _Projector(config, outputs)
 
-    def forward(self, pixels: Tensor, grids: Iterable[Grid]) -> Tensor:
-        """Packed patches of pictures and video frames to packed tokens.
+    def places(self, grid: Grid) -> Tensor:
+        """[patches, C] that tell patches of a grid apart."""
+        return self.visual.embeddings.places(grid).to(self.projector.norm.weight.dtype)
 
-        pixels: [N, patch values] as the checkpoint's processor cuts them; grids: rows and columns
-        of patches, a pair for each picture or frame. Returns [N / 4, outputs]. A picture's tokens
-        do not depend on what is packed beside it.
+    def encoding(self, patches: Tensor, places: Tensor) -> Generator[None, None, Tensor]:
+        """Job that encodes pictures of one grid, of which `places` are; yields between layers.
+
+        patches: [n, patches, values] as the checkpoint's processor cuts them. Returns
+        [n, patches / 4, outputs]; a picture's tokens do not depend on what is beside it.
         """
-        return self.projector(self.visual(pixels.to(self.projector.norm.weight.dtype), grids))
+        x = yield from self.visual.encoding(patches.to(places.dtype), places)
+        return self.projector(x)
+
+    def forward(self, patches: Tensor, grids: Iterable[Grid]) -> Tensor:
+        """Encode pictures of any grids at once: packed [N, values] -> [N / 4, outputs]."""
+        tokens, start = [], 0
+        for grid, run in groupby(grids):
+            end = start + len(list(run)) * grid[0] * grid[1]
+            same = patches[start:end].unflatten(0, (-1, grid[0] * grid[1]))
+            tokens.append(finish(self.encoding(same, self.places(grid))).flatten(0, 1))
+            start = end
+        return torch.cat(tokens)
 
 
 def vision_shapes(config: VisionConfig, outputs: int) -> dict[str, tuple[int, ...]]:

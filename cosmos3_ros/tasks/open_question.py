@@ -66,13 +66,15 @@ class Handle:
 class OpenQuestion:
     """A question from the moment it was asked until it ends; the worker's once it was started.
 
-    `read`: tokens of the prompt in its slot; `steps`: decode steps that it took part in.
+    `read`: tokens of the prompt in its slot; `steps`: decode steps that it took part in; `alone`:
+    its prompt is not to be read with others.
     """
 
     def __init__(self, question: Question, prompt: Prompt, processor: Processor, asked: float):
         self.question, self.prompt, self.handle = question, prompt, Handle()
         self.choice = Choice(question.temperature, question.top_p, question.top_k, question.seed)
         self.slot = self.cached = self.read = self.steps = 0
+        self.alone = False
         self.pictures: dict[int, Tensor] = {}
         self.tokens: list[int] = []
         self.ended = False

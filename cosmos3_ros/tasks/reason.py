@@ -2,43 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers to many questions at once, in one job.
 
-Each advance of the job is one chunk of a prompt, some pictures encoded, or one token for every
-stream. Chunks and tokens alternate, and prompts take turns, so that a long prompt holds others
-up for one chunk at a time. Tokens are read back one step late: the device works on the next
-step while the host turns the last one into text.
+Each advance of the job is some pictures encoded, a part of some prompts read, or one token for
+every stream. Between two tokens at most two chunks are read, and prompts take turns, so that a
+long prompt holds others up for two chunks at a time. Tokens are read back one step late: the
+device works on the next step while the host turns the last one into text.
 """
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 import threading
 import time
 
-import torch
 from torch import Tensor
 
 from ..model.config import CheckpointError
 from ..model.cosmos3 import Cosmos3
-from ..model.decoder import Decoder
-from ..model.processor import Span
+from ..model.decoder import Decoder, Entrant
 from .open_question import Handle, OpenQuestion
-from .picture_tokens import PictureTokens
+from .prompt_reader import PromptReader
 from .question import FinishReason, Question, QuestionError
-from .slots import Slots
+from .slots import Grant, Slots
+from .unread import Unread
 
 Job = Generator[None, None, None]
-
-
-@dataclass
-class _Unread:
-    """Tokens on their way to the host: of `streams`, at `rows` of `tokens`."""
-
-    streams: list[OpenQuestion]
-    rows: list[int]
-    tokens: Tensor
-    ready: torch.cuda.Event | None
 
 
 class Reasoner:
@@ -46,12 +34,13 @@ class Reasoner:
 
     `start` takes the job and returns its future, as `Engine.submit` does; it is called when a
     question comes and no job runs. The job ends when nothing is open. `slots` questions are
-    answered at once, others wait in order; prompt and answer have at most `length` tokens.
-    Raises CheckpointError for a model without a vision encoder.
+    answered at once, others wait in order; prompt and answer have at most `length` tokens. Prompts
+    of more than `chunk` tokens are read in parts of so many. Raises CheckpointError for a model
+    without a vision encoder.
     """
 
     def __init__(self, model: Cosmos3, start: Callable[[Job], Future[None]], *, slots: int = 8,
-                 length: int = 4096, chunk: int = 512):
+                 length: int = 4096, chunk: int = 1024):
         if model.vision is None or model.processor is None:
             raise CheckpointError(
                 f'checkpoint {model.name}: has no vision_encoder/, so it answers no questions; '
@@ -105,11 +94,9 @@ class Reasoner:
         """The job."""
         if self._decoder is None:
             self._decoder = Decoder(self._model.transformer, self._count, self._length)
+            self._reader = PromptReader(self._model, self._decoder, self._chunk)
         while self._admit():
-            if self._reading:
-                self._read(self._reading[0])
-                yield
-                self._drop_cancelled()
+            yield from self._read()
             if self._writing:
                 self._step()
             self._collect(keep=1 if self._writing else 0)
@@ -118,17 +105,17 @@ class Reasoner:
     def _forget(self) -> None:
         """Start with an empty cache."""
         self._decoder: Decoder | None = None
-        self._pictures = PictureTokens(self._model.vision, self._model.device)
+        self._reader: PromptReader | None = None
         self._slots = Slots(self._count)
         self._reading: deque[OpenQuestion] = deque()
         self._writing: list[OpenQuestion] = []
-        self._unread: deque[_Unread] = deque()
+        self._unread = Unread()
 
     def _admit(self) -> bool:
         """Give free slots to those that wait longest; False, and the job ends, if none is open."""
         self._drop_cancelled()
         with self._lock:
-            while self._waiting and (grant := self._slots.take(self._waiting[0].prompt.keys)):
+            while self._waiting and (grant := self._grant(self._waiting[0])):
                 stream = self._waiting.popleft()
                 stream.slot, stream.cached = grant.slot, grant.cached
                 stream.read = grant.cached
@@ -138,6 +125,10 @@ class Reasoner:
             if not self._open:
                 self._job = None
             return bool(self._open)
+
+    def _grant(self, stream: OpenQuestion) -> Grant | None:
+        keys = stream.prompt.keys
+        return self._slots.take(keys, self._reader.least_start(len(keys)))
 
     def _drop_cancelled(self) -> None:
         with self._lock:
@@ -164,52 +155,50 @@ class Reasoner:
         else:
             stream.finish(outcome)
 
-    def _read(self, stream: OpenQuestion) -> None:
-        """One chunk of a prompt, or pictures that it needs; an error ends this question alone."""
-        self._reading.rotate(-1)
+    def _read(self) -> Job:
+        """Read prompts in turn, as much as may come between two tokens of those that write."""
+        read = 0
+        while self._reading:
+            streams = self._reader.together(self._reading)
+            tokens = self._reader.tokens(streams)
+            if read and read + tokens > self._reader.most:
+                break
+            read += tokens
+            yield from self._read_on(streams)
+            yield
+            self._drop_cancelled()
+
+    def _read_on(self, streams: list[OpenQuestion]) -> Job:
+        """Read the next part of some prompts; an error ends the question that has it alone."""
+        for stream in streams:
+            self._reading.remove(stream)        # to the end: others take their turns first
+            self._reading.append(stream)
         try:
-            missing = self._missing_pictures(stream)
-            if missing:
-                stream.pictures.update(self._pictures.encode(missing))
-            else:
-                self._read_chunk(stream)
+            logits = yield from self._reader.read(streams)
+            for stream in streams:
+                self._slots.hold(stream.slot, stream.prompt.keys[:stream.read])
+            if streams[0].read == len(streams[0].prompt.ids):
+                self._join(streams, logits)
         except Exception as error:      # noqa: B902 - out of memory, for one
-            self._end(stream, error)
+            self._failed(streams, error)
 
-    def _missing_pictures(self, stream: OpenQuestion) -> list[Span]:
-        missing: list[Span] = []
-        for span in stream.spans(stream.read, len(stream.prompt.ids)):
-            if span.key not in stream.pictures:
-                known = self._pictures.get(span)
-                if known is None:
-                    missing.append(span)
-                else:
-                    stream.pictures[span.key] = known
-        return missing
+    def _failed(self, streams: list[OpenQuestion], error: Exception) -> None:
+        """End a question whose prompt was not read; of several each has one more try, alone."""
+        if len(streams) == 1:
+            self._end(streams[0], error)
+        else:
+            for stream in streams:
+                stream.alone, stream.read = True, 0
 
-    def _read_chunk(self, stream: OpenQuestion) -> None:
-        prompt, start, device = stream.prompt, stream.read, self._model.device
-        end = min(start + self._chunk, len(prompt.ids))
-        x = self._decoder.embed(torch.from_numpy(prompt.ids[start:end]).to(device))
-        for span in stream.spans(start, end):
-            low, high = max(span.start, start), min(span.end, end)
-            x[low - start:high - start] = stream.pictures[span.key][low - span.start:
-                                                                    high - span.start]
-        cos, sin = self._decoder.rotary(prompt.positions[:, start:end].to(device))
-        logits = self._decoder.prefill(stream.slot, start, x, cos, sin)
-        stream.read = end
-        self._slots.hold(stream.slot, prompt.keys[:end])
-        if end == len(prompt.ids):
-            self._join(stream, logits)
-
-    def _join(self, stream: OpenQuestion, logits: Tensor) -> None:
-        """The prompt is read: from here on the stream takes part in every step."""
-        first = self._decoder.join(stream.slot, stream.read, stream.prompt.next_position,
-                                   stream.choice, logits)
-        stream.pictures.clear()
-        self._reading.remove(stream)
-        self._writing.append(stream)
-        self._send([stream], [0], first)
+    def _join(self, streams: list[OpenQuestion], logits: Tensor) -> None:
+        """The prompts are read: from here on the streams take part in every step."""
+        first = self._decoder.join([Entrant(stream.slot, stream.read, stream.prompt.next_position,
+                                            stream.choice) for stream in streams], logits)
+        for stream in streams:
+            stream.pictures.clear()
+            self._reading.remove(stream)
+            self._writing.append(stream)
+        self._unread.send(streams, range(len(streams)), first)
 
     def _step(self) -> None:
         """One token for every stream that writes."""
@@ -220,27 +209,13 @@ class Reasoner:
         tokens = self._decoder.step(
             min(rows, self._count), max(stream.read + stream.steps for stream in streams),
             any(stream.choice.random for stream in streams))
-        self._send(streams, [stream.slot for stream in streams], tokens)
-
-    def _send(self, streams: list[OpenQuestion], rows: list[int], tokens: Tensor) -> None:
-        """Start the one copy of a step to the host."""
-        ready = None
-        tokens = tokens.to('cpu', non_blocking=True)
-        if self._model.device.type == 'cuda':
-            ready = torch.cuda.Event()
-            ready.record()
-        self._unread.append(_Unread(streams, rows, tokens, ready))
+        self._unread.send(streams, [stream.slot for stream in streams], tokens)
 
     def _collect(self, keep: int) -> None:
         """Turn tokens that have arrived into text, but for the newest `keep` steps."""
-        while len(self._unread) > keep:
-            unread = self._unread.popleft()
-            if unread.ready is not None:
-                unread.ready.synchronize()
-            values = unread.tokens.tolist()
-            for stream, row in zip(unread.streams, unread.rows, strict=True):
-                if not stream.ended:
-                    self._write(stream, values[row])
+        for stream, token in self._unread.arrived(keep):
+            if not stream.ended:
+                self._write(stream, token)
 
     def _write(self, stream: OpenQuestion, token: int) -> None:
         try:

@@ -37,12 +37,16 @@ class Slots:
         self._contents = [np.empty(0, np.int64)] * count
         self._free = list(range(count))     # the one unused for longest first
 
-    def take(self, keys: np.ndarray) -> Grant | None:
-        """A slot for a prompt, None if all are taken; a prompt's last token is never cached."""
+    def take(self, keys: np.ndarray, least: int = 1) -> Grant | None:
+        """A slot for a prompt, None if all are taken.
+
+        A prompt's last token is never cached, nor a start of fewer than `least` tokens.
+        """
         if not self._free:
             return None
         slot = min(self._free)
         shared = [_common(content, keys[:-1]) for content in self._contents]
+        shared = [count if count >= least else 0 for count in shared]
         source = max(range(len(shared)), key=lambda other: (shared[other], other == slot))
         cached = shared[source]
         copies = self._save(slot, source, shared[slot])

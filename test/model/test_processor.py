@@ -1,6 +1,7 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """Questions as transformers' processor and model read them."""
+from concurrent.futures import ThreadPoolExecutor
 import dataclasses
 
 import pytest
@@ -10,7 +11,7 @@ from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
 from cosmos3_ros.model.processor import Processor
 from cosmos3_ros.tasks.question import Question
-from reasoner import QUESTIONS, picture, reference_inputs, video
+from reasoner import QUESTIONS, patches, picture, reference_inputs, video
 
 
 def encode(model, question):
@@ -30,9 +31,9 @@ def test_tokens_and_patches_are_those_of_transformers(tiny, reference_processor,
     prompt = encode(tiny, QUESTIONS[name])
     wanted = reference_inputs(reference_processor, QUESTIONS[name])
     assert prompt.ids.tolist() == wanted['input_ids'][0].tolist()
-    patches = [wanted[key] for key in ('pixel_values', 'pixel_values_videos') if key in wanted]
-    assert torch.equal(torch.cat([span.pixels for span in prompt.spans] or [torch.empty(0)]),
-                       torch.cat(patches or [torch.empty(0)]))
+    values = [wanted[key] for key in ('pixel_values', 'pixel_values_videos') if key in wanted]
+    mine = [patches(tiny, span) for span in prompt.spans]
+    assert torch.equal(torch.cat(mine or [torch.empty(0)]), torch.cat(values or [torch.empty(0)]))
 
 
 @pytest.mark.parametrize('name', QUESTIONS)
@@ -61,6 +62,38 @@ def test_keys_tell_pictures_apart_and_know_them_again(tiny):
     assert (first == again).all() and not (first == swapped).all()
     text = first >= 0
     assert (first[text] == swapped[text]).all() and not (first == swapped)[~text].any()
+
+
+def test_picture_travels_as_its_bytes_and_as_they_were_when_asked(tiny):
+    one = picture(1, 256, 320)
+    span, = tiny.processor.encode('What?', [one]).spans
+    seen = torch.from_numpy(one.copy())
+    one[:] = 0
+    assert span.pixels.dtype == torch.uint8 and torch.equal(span.pixels, seen)
+
+
+def test_processor_that_does_something_else_is_left_to_do_it(tiny_folder, reference_processor):
+    unusual = Processor.from_folder(tiny_folder)
+    unusual._processor.image_processor.do_normalize = False
+    unusual = Processor(unusual._processor, [])
+    reference_processor.image_processor.do_normalize = False
+    try:
+        wanted = reference_inputs(reference_processor, QUESTIONS['three pictures'])
+    finally:
+        reference_processor.image_processor.do_normalize = True
+    question = QUESTIONS['three pictures']
+    prompt = unusual.encode(question.text, question.pictures, thinking=question.thinking)
+    assert prompt.ids.tolist() == wanted['input_ids'][0].tolist()
+    assert torch.equal(torch.cat([span.pixels for span in prompt.spans]), wanted['pixel_values'])
+    assert wanted['pixel_values'].min() == 0
+
+
+def test_questions_are_read_by_many_threads_at_once(tiny):
+    questions = [*QUESTIONS.values()] * 4
+    with ThreadPoolExecutor(8) as threads:
+        prompts = list(threads.map(lambda question: encode(tiny, question), questions))
+    for question, prompt in zip(questions, prompts, strict=True):
+        assert (prompt.keys == encode(tiny, question).keys).all()
 
 
 def test_thinking_is_open_only_where_the_template_opened_it(tiny):

@@ -7,14 +7,19 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from cosmos3_ros.model.sampling import Sampling, sample, uniform
 
-CPU = torch.device('cpu')
 LOGITS = torch.tensor([[0.3, 2.0, -1.0, 1.5, 0.0, -4.0, 1.9, 0.7]])
+
+
+def rows_of(count, temperature=0.0, top_p=1.0, top_k=0):
+    """As many rows at their first step."""
+    return Sampling(torch.full((count,), temperature), torch.full((count,), top_p),
+                    torch.full((count,), top_k), torch.zeros(count, dtype=torch.long),
+                    torch.zeros(count, dtype=torch.long))
 
 
 def draw(count, temperature, top_p=1.0, top_k=0, logits=LOGITS):
     """Tokens of many seeds at once."""
-    one = Sampling.of(temperature, top_p, top_k, 0, CPU)
-    many = one.expanded(count)
+    many = rows_of(count, temperature, top_p, top_k)
     many.seed[:] = torch.arange(count)
     return sample(logits.expand(count, -1), many, random=True)
 
@@ -35,7 +40,7 @@ def test_frequencies_are_the_probabilities_of_transformers(temperature, top_p, t
 
 
 def test_temperature_zero_takes_the_likeliest_beside_rows_that_sample():
-    rows = Sampling.greedy(50, CPU)
+    rows = rows_of(50)
     rows.temperature[1::2] = 3.0
     rows.seed[:] = torch.arange(50)
     tokens = sample(LOGITS.expand(50, -1), rows, random=True)
@@ -45,7 +50,7 @@ def test_temperature_zero_takes_the_likeliest_beside_rows_that_sample():
 def test_row_does_not_depend_on_its_batch():
     torch.manual_seed(0)
     logits = torch.randn(6, 300)
-    rows = Sampling.of(1.0, 0.9, 50, 0, CPU).expanded(6)
+    rows = rows_of(6, 1.0, 0.9, 50)
     rows.seed[:], rows.step[:] = torch.tensor([7, 7, 8, -5, 2**62, 0]), torch.arange(6)
     together = sample(logits, rows, random=True)
     for i in (5, 3, 0):

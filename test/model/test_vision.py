@@ -11,12 +11,12 @@ from transformers import Cosmos3EdgeConfig, Cosmos3EdgeForConditionalGeneration
 
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
-from reasoner import QUESTIONS, reference_inputs
+from reasoner import QUESTIONS, patches, reference_inputs
 
 
 def encode(model, question):
     prompt = model.processor.encode(question.text, question.pictures, question.videos)
-    return model.vision(torch.cat([span.pixels for span in prompt.spans]),
+    return model.vision(torch.cat([patches(model, span) for span in prompt.spans]),
                         [span.grid for span in prompt.spans]), prompt
 
 
@@ -34,7 +34,7 @@ def test_tokens_are_those_of_transformers(tiny, reference_reasoner, reference_pr
 
 def test_picture_is_encoded_alike_alone_and_among_others(tiny):
     together, prompt = encode(tiny, QUESTIONS['three pictures'])
-    alone = [tiny.vision(span.pixels, [span.grid]) for span in prompt.spans]
+    alone = [tiny.vision(patches(tiny, span), [span.grid]) for span in prompt.spans]
     assert torch.allclose(together, torch.cat(alone), atol=1e-5)
     assert len({span.grid for span in prompt.spans}) == 3
 

@@ -3,6 +3,7 @@
 """What the reasoner does with questions: limits, ends, cancels, errors, caches, threads."""
 from concurrent.futures import CancelledError
 import dataclasses
+from itertools import groupby
 import math
 import threading
 from unittest.mock import Mock
@@ -26,7 +27,7 @@ LONG = Question('Close the drawer. ' * 12, max_tokens=5)
 
 @pytest.fixture
 def passes(monkeypatch):
-    """What the network does, in order: (kind, tokens or rows)."""
+    """What the network does, in order: (kind, tokens, prompts, rows or pictures)."""
     seen = []
 
     def watch(kind, name, count):
@@ -39,9 +40,14 @@ def passes(monkeypatch):
         monkeypatch.setattr(kind, name, record)
 
     watch(Decoder, 'prefill', lambda slot, start, x, *_: len(x))
+    watch(Decoder, 'read', lambda batch, x: batch.count)
     watch(Decoder, 'step', lambda rows, *_: rows)
-    watch(Vision, 'forward', lambda pixels, grids: len(grids))
+    watch(Vision, 'encoding', lambda patches, places: len(patches))
     return seen
+
+
+def counts(passes, kind):
+    return [count for name, count in passes if name == kind]
 
 
 def test_policy_checkpoint_is_refused(tiny_droid_folder):
@@ -83,7 +89,7 @@ def test_too_many_tokens_are_refused_before_any_compute(tiny, passes):
     assert not driven.jobs and not passes
 
 
-def test_long_prompt_holds_others_up_for_one_chunk(tiny, passes):
+def test_long_prompt_holds_others_up_for_two_chunks(tiny, passes):
     driven = HandDriven(tiny, chunk=16)
     handles = [driven.submit(dataclasses.replace(SHORT, max_tokens=30))]
     driven.advance(10)
@@ -91,10 +97,32 @@ def test_long_prompt_holds_others_up_for_one_chunk(tiny, passes):
     passes.clear()
     driven.finish(*handles)
     kinds = [kind for kind, _ in passes]
-    assert kinds.count('prefill') > 4
-    assert max(count for kind, count in passes if kind == 'prefill') == 16
-    writing = kinds[:kinds.index('step') + 2 * 20]
-    assert not any(a == b == 'prefill' for a, b in zip(writing, writing[1:], strict=False))
+    assert len(counts(passes, 'prefill')) > 4 and max(counts(passes, 'prefill')) == 16
+    writing = kinds[kinds.index('step'):len(kinds) - kinds[::-1].index('prefill')]
+    runs = [len(list(run)) for kind, run in groupby(writing) if kind == 'prefill']
+    assert len(runs) > 2 and max(runs) == 2
+
+
+def test_whole_prompts_are_read_together_and_no_more_than_a_step_may_wait_for(tiny, passes):
+    questions = [dataclasses.replace(SHORT, text=f'What is on table {i}?') for i in range(9)]
+    tokens = [len(tiny.processor.encode(question.text).ids) for question in questions]
+    assert len(set(tokens)) == 1
+    driven = HandDriven(tiny, slots=9, chunk=4 * tokens[0])
+    together = driven.finish(*(driven.submit(question) for question in questions))
+    kinds = [(kind, count) for kind, count in passes if kind != 'encoding']
+    assert [kind for kind, _ in kinds[:5]] == ['read', 'read', 'step', 'read', 'step']
+    assert counts(passes, 'read') == [4, 4, 1]
+    assert [answer.token_ids for answer in together] == [
+        HandDriven(tiny).ask(question).token_ids for question in questions]
+
+
+def test_questions_that_come_together_share_what_reads_their_pictures(tiny, passes):
+    questions = [Question('What is on the table?', (picture(i),), max_tokens=9) for i in range(7)]
+    driven = HandDriven(tiny, slots=7)
+    together = driven.finish(*(driven.submit(question) for question in questions))
+    assert counts(passes, 'encoding') == counts(passes, 'read') == [4, 2, 1]
+    assert [answer.token_ids for answer in together] == [
+        HandDriven(tiny).ask(question).token_ids for question in questions]
 
 
 def test_short_prompt_does_not_wait_for_a_long_one(tiny):
@@ -117,12 +145,12 @@ def test_picture_is_encoded_once(tiny, passes):
     for question in (QUESTIONS['picture'], QUESTIONS['three pictures'],
                      Question('Again?', (picture(4, 96, 128), picture(1).copy()))):
         driven.ask(question)
-    assert [count for kind, count in passes if kind == 'forward'] == [1, 3]
+    assert counts(passes, 'encoding') == [1] * 4
 
 
 def test_picture_shown_twice_in_a_question_is_encoded_once(tiny, passes):
     HandDriven(tiny).ask(Question('Same?', (picture(1), picture(1)), max_tokens=2))
-    assert ('forward', 1) in passes
+    assert counts(passes, 'encoding') == [1]
 
 
 def test_cancel_frees_the_slot_within_one_token(tiny):
@@ -218,21 +246,49 @@ def test_counts_and_times_of_an_answer(tiny):
 
 
 def test_error_of_one_question_reaches_that_one_only(tiny, monkeypatch):
-    forward, fail = Vision.forward, Mock(side_effect=torch.OutOfMemoryError('no memory left'))
+    fail = Mock(side_effect=torch.OutOfMemoryError('no memory left'))
     driven = HandDriven(tiny)
     before = driven.submit(dataclasses.replace(SHORT, max_tokens=30))
     driven.advance(5)
-    monkeypatch.setattr(Vision, 'forward', fail)
-    broken, after = driven.submit(QUESTIONS['picture']), driven.submit(SHORT)
-    while driven.advance():
-        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(Vision, 'encoding', fail)
+        broken, after = driven.submit(QUESTIONS['picture']), driven.submit(SHORT)
+        while driven.advance():
+            pass
     with pytest.raises(torch.OutOfMemoryError, match='no memory'):
         broken.result(0)
     assert list(broken) == []
     assert (before.result(0).completion_tokens, after.result(0).completion_tokens) == (30, 5)
-    monkeypatch.setattr(Vision, 'forward', forward)
     question = QUESTIONS['picture']
     assert driven.ask(question).token_ids == HandDriven(tiny).ask(question).token_ids
+
+
+@pytest.mark.parametrize('most', [0, 1])
+def test_prompts_that_do_not_fit_together_are_read_alone(tiny, passes, monkeypatch, most):
+    """Room for `most` prompts at once, and never for the third question."""
+    questions = [Question(f'What is on table {i}?', (picture(i),), max_tokens=9)
+                 for i in range(4)]
+    third = tiny.processor.encode(questions[2].text, questions[2].pictures).ids
+    read = Decoder.read
+
+    def narrow(decoder, batch, x):
+        if batch.count > most or batch.ids.tolist() == third.tolist():
+            raise torch.OutOfMemoryError(f'no memory for {batch.count}')
+        return read(decoder, batch, x)
+
+    driven = HandDriven(tiny)
+    with monkeypatch.context() as patch:
+        patch.setattr(Decoder, 'read', narrow)
+        handles = [driven.submit(question) for question in questions]
+        while driven.advance():
+            pass
+    for handle, question in zip(handles, questions, strict=True):
+        if most and question is not questions[2]:
+            assert handle.result(0).token_ids == HandDriven(tiny).ask(question).token_ids
+        else:
+            with pytest.raises(torch.OutOfMemoryError, match='for 1'):
+                handle.result(0)
+    assert driven.ask(questions[2]).token_ids == HandDriven(tiny).ask(questions[2]).token_ids
 
 
 def test_failed_step_ends_what_is_open_and_the_next_question_is_answered(tiny, monkeypatch):

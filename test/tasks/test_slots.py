@@ -37,6 +37,17 @@ def test_common_start_is_kept_but_for_the_last_token():
     assert slots.take(keys(4, 1, 2)).cached == 0
 
 
+def test_short_start_is_not_reused_where_that_is_not_worth_it():
+    slots = Slots(2)
+    slots.take(keys(1, 2, 3, 4))
+    slots.hold(0, keys(1, 2, 3, 4))
+    grant = slots.take(keys(1, 2, 3, 9), least=4)
+    assert (grant.slot, grant.cached, grant.copies) == (1, 0, ())
+    slots.hold(1, keys(1, 2, 3, 9))
+    slots.release(1)
+    assert slots.take(keys(1, 2, 3, 9, 9), least=4).cached == 4
+
+
 def test_start_is_copied_from_a_slot_in_use():
     slots = Slots(2)
     slots.take(keys(1, 2, 3, 4))

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 PROGRAMS = 256          # wanted in all: about two a multiprocessor
 MOST_PARTS = 16         # of one row
@@ -57,8 +56,7 @@ def _turned(source, norm, cos, sin, d, rows, eps, HALF: tl.constexpr, D: tl.cons
 def _attend(qkv, q_norm, k_norm, keys, values, cos, sin, filled, position, active, out, sums,
             peaks, weights, arrived, slot_stride, head_stride, scale, eps,
             KV: tl.constexpr, G: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
-            NORM: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
-            PDL: tl.constexpr):
+            NORM: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     row, head, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     d = tl.arange(0, D)
     m = tl.arange(0, M)
@@ -72,9 +70,6 @@ def _attend(qkv, q_norm, k_norm, keys, values, cos, sin, filled, position, activ
     slot_v = values + row.to(tl.int64) * slot_stride + head * head_stride
     start = part * each
     stop = tl.minimum(start + each, count)
-    if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
     if live:
         cos_d = tl.load(cos + place * D + d).to(tl.float32)
         sin_d = tl.load(sin + place * D + d).to(tl.float32)
@@ -145,7 +140,7 @@ def _attend(qkv, q_norm, k_norm, keys, values, cos, sin, filled, position, activ
 def attend(qkv: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor, filled: Tensor,
            position: Tensor, active: Tensor, out: Tensor, joints: Joints, rows: int,
            norms: tuple[Tensor, Tensor] | None = None, eps: float = 0.0, block: int = 64,
-           warps: int = 4, stages: int = 3, dependent: bool = True) -> None:
+           warps: int = 4, stages: int = 3) -> None:
     """One new token for each of the first `rows` slots.
 
     qkv: [R, (heads + 2 kv heads) * D], before rotation; keys, values: [slots, kv heads, length,
@@ -154,10 +149,9 @@ def attend(qkv: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor, 
     """
     kv, size = keys.shape[1], keys.shape[3]
     group = qkv.shape[1] // size // kv - 2
-    options = {'launch_pdl': True} if dependent else {}
     _attend[(rows, kv, parts_of(rows, kv))](
         qkv, *(norms or (None, None)), keys, values, cos, sin, filled, position, active, out,
         joints.sums, joints.peaks, joints.weights, joints.arrived, keys.stride(0),
         keys.stride(1), 1 / math.sqrt(size), eps, KV=kv, G=group, M=16, D=size,
         NORM=norms is not None, PARTS=parts_of(rows, kv), BLOCK=block, STAGES=stages,
-        PDL=dependent, num_warps=warps, **options)
+        num_warps=warps)

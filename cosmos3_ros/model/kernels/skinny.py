@@ -5,7 +5,8 @@
 Each program reads its rows of the weight once. What stands around a layer is done on the way: the
 scale of the RMS norm before it, relu squared, the residual after it, and what the next norm needs.
 A normed input comes as `x * norm weight` with sums of squares of x, one for each block of columns,
-so that nothing is normed twice: the row's scale is applied to the product.
+so that nothing is normed twice: the row's scale is applied to the product. The sums have as many
+blocks as the kernel that wrote them.
 """
 from __future__ import annotations
 
@@ -17,7 +18,6 @@ from torch import Tensor
 import torch.nn.functional as F
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 
 class After(IntEnum):
@@ -31,21 +31,17 @@ class After(IntEnum):
 
 @dataclass(frozen=True)
 class Shape:
-    """How a kernel cuts a layer: `block_n` rows of the weight a program, `block_k` at a time.
-
-    `prefetch`: rows of the weight are asked into the cache while the kernel before still runs.
-    """
+    """How a kernel cuts a layer: `block_n` rows of the weight a program, `block_k` at a time."""
 
     block_n: int
     block_k: int
     warps: int
     stages: int
-    prefetch: bool = True
 
     def fitting(self, outputs: int, inputs: int) -> Shape:
         """The same, with blocks that divide a smaller layer."""
         return Shape(min(self.block_n, outputs & -outputs), min(self.block_k, inputs & -inputs),
-                     self.warps, self.stages, self.prefetch)
+                     self.warps, self.stages)
 
 
 @dataclass(frozen=True)
@@ -82,24 +78,12 @@ class Stream:
 def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, rows, eps,
             N: tl.constexpr, K: tl.constexpr, PARTS: tl.constexpr, PARTS2: tl.constexpr,
             SCALED: tl.constexpr, NORMED: tl.constexpr, AFTER: tl.constexpr, R: tl.constexpr,
-            BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, PREFETCH: tl.constexpr,
-            PDL: tl.constexpr):
+            BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
     block = tl.program_id(0)
     n = block * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     r = tl.arange(0, R)
     own = weight + n[:, None].to(tl.int64) * K
-    if PDL:
-        if PREFETCH:
-            LINE: tl.constexpr = 128 // (weight.dtype.element_ty.primitive_bitwidth // 8)
-            LINES: tl.constexpr = BK // LINE if BK > LINE else 1
-            for start in range(0, K, BK):
-                line = own + start + tl.arange(0, LINES)[None, :] * LINE
-                tl.inline_asm_elementwise('prefetch.global.L2 [$1]; mov.u32 $0, 0;', '=r,l',
-                                          [line.to(tl.int64)], dtype=tl.int32, is_pure=False,
-                                          pack=1)
-        gdc_launch_dependents()
-        gdc_wait()
     if R == 1:
         sums = tl.zeros([BN, BK], tl.float32)
         for start in tl.range(0, K, BK, num_stages=STAGES):
@@ -144,30 +128,27 @@ def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, ro
 
 def linear(x: Tensor | Stream, weight: Tensor, scale: Tensor | None, rows: int, y: Tensor,
            shape: Shape, after: After = After.NOTHING, norm: Tensor | None = None,
-           stream: Stream | None = None, indices: Tensor | None = None,
-           dependent: bool = True) -> None:
+           stream: Stream | None = None, indices: Tensor | None = None) -> None:
     """The first `rows` of x [R, K], or of a normed stream, times weight [N, K] transposed.
 
     `scale`: fp32 [N], of a weight in fp8. x has 1 row, or 16 or 32 that can be read. The product
     goes to y [R, N]; after RESIDUAL into `stream`, prepared for a norm of weight `norm`; after
-    LIKELIEST y and `indices` are [R, N / block_n]. `dependent`: the kernel before lets this one
-    start early; see `launches_early`.
+    LIKELIEST y and `indices` are [R, N / block_n].
     """
     normed = isinstance(x, Stream)
     values = x.normed if normed else x
     (n, k), parts = weight.shape, x.squares.shape[1] if normed else 1
     if after is After.RESIDUAL:
+        assert stream.block == shape.block_n, 'the stream has room for sums of other blocks'
         y = stream.x
     padded = 1 if rows == 1 else 16 if rows <= 16 else 32
-    options = {'launch_pdl': True} if dependent else {}
     _linear[(n // shape.block_n,)](
         values, weight, scale, x.squares if normed else None, norm, y,
         stream.normed if stream else None, stream.squares if stream else None, indices, rows,
         x.eps if normed else 0.0,
         N=n, K=k, PARTS=parts, PARTS2=triton.next_power_of_2(parts), SCALED=scale is not None,
         NORMED=normed, AFTER=int(after), R=padded, BN=shape.block_n, BK=shape.block_k,
-        STAGES=shape.stages, PREFETCH=shape.prefetch, PDL=dependent, num_warps=shape.warps,
-        **options)
+        STAGES=shape.stages, num_warps=shape.warps)
 
 
 def linear_twin(x: Tensor | Stream, weight: Tensor, scale: Tensor | None,

@@ -6,20 +6,17 @@ from __future__ import annotations
 from torch import Tensor
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from .skinny import Stream
 
 
 @triton.jit
 def _embed(tokens, table, norm, x, normed, squares, rows, WIDTH: tl.constexpr, R: tl.constexpr,
-           BLOCK: tl.constexpr, PDL: tl.constexpr):
+           BLOCK: tl.constexpr):
     block = tl.program_id(0)
     r = tl.arange(0, R)
     n = block * BLOCK + tl.arange(0, BLOCK)
     here = (r < rows)[:, None]
-    if PDL:
-        gdc_launch_dependents()
     token = tl.load(tokens + r, mask=r < rows, other=0)
     value = tl.load(table + token[:, None] * WIDTH + n[None, :], mask=here, other=0.0)
     at = r[:, None] * WIDTH + n[None, :]
@@ -30,22 +27,18 @@ def _embed(tokens, table, norm, x, normed, squares, rows, WIDTH: tl.constexpr, R
     tl.store(squares + r * (WIDTH // BLOCK) + block, tl.sum(wide * wide, 1), mask=r < rows)
 
 
-def embed(tokens: Tensor, table: Tensor, norm: Tensor, stream: Stream, rows: int,
-          dependent: bool = True) -> None:
+def embed(tokens: Tensor, table: Tensor, norm: Tensor, stream: Stream, rows: int) -> None:
     """Start a stream with the embeddings of the first `rows` tokens, before a norm."""
     width = table.shape[1]
     _embed[(width // stream.block,)](
         tokens, table, norm, stream.x, stream.normed, stream.squares, rows, WIDTH=width,
-        R=triton.next_power_of_2(rows), BLOCK=stream.block, PDL=dependent, num_warps=4)
+        R=triton.next_power_of_2(rows), BLOCK=stream.block, num_warps=4)
 
 
 @triton.jit
 def _choose(best, indices, tokens, out, filled, position, step, active, BLOCKS: tl.constexpr,
-            BLOCKS2: tl.constexpr, PDL: tl.constexpr):
+            BLOCKS2: tl.constexpr):
     row = tl.program_id(0)
-    if PDL:
-        gdc_launch_dependents()
-        gdc_wait()
     b = tl.arange(0, BLOCKS2)
     value = tl.load(best + row * BLOCKS + b, mask=b < BLOCKS, other=float('-inf'))
     token = tl.load(indices + row * BLOCKS + tl.argmax(value, 0)).to(tl.int64)
@@ -57,14 +50,11 @@ def _choose(best, indices, tokens, out, filled, position, step, active, BLOCKS: 
 
 
 def choose(best: Tensor, indices: Tensor, tokens: Tensor, out: Tensor,
-           counters: tuple[Tensor, Tensor, Tensor], active: Tensor, rows: int,
-           dependent: bool = True) -> None:
+           counters: tuple[Tensor, Tensor, Tensor], active: Tensor, rows: int) -> None:
     """Of each row's blocks [R, blocks] the largest: its index is the next token, in both outputs.
 
     The counters [R] of rows with `active` 1 go on by one.
     """
     blocks = best.shape[1]
-    options = {'launch_pdl': True} if dependent else {}
     _choose[(rows,)](best, indices, tokens, out, *counters, active, BLOCKS=blocks,
-                     BLOCKS2=triton.next_power_of_2(blocks), PDL=dependent, num_warps=8,
-                     **options)
+                     BLOCKS2=triton.next_power_of_2(blocks), num_warps=8)
