@@ -137,7 +137,7 @@ class DecodeStep:
             attend(self._joined, state.keys[index], state.values[index], state.cos, state.sin,
                    state.filled, state.position, state.active, self._attended, self._joints, rows,
                    (attention.q_norm.weight, attention.k_norm.weight) if normed else None,
-                   self._eps)
+                   self._eps, warps=2 if rows == 1 else 4)
             linear(self._attended, *self._out[index], rows, None, shapes['out'],
                    after=After.RESIDUAL, norm=norms[2 * index + 1], stream=inner)
             linear(inner, *self._up[index], rows, self._inner, shapes['up'], after=After.RELU2)

@@ -1,6 +1,8 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """The plan of memory agrees with what is then taken."""
+from contextlib import contextmanager
+
 import pytest
 import torch
 
@@ -33,8 +35,13 @@ def size(buffers):
 
 def test_chunks_in_flight_take_no_more_than_planned(tiny, monkeypatch):
     placed, branches = [], Cosmos3.branches
-    monkeypatch.setattr(Cosmos3, 'branches', lambda *args: placed.append(branches(*args))
-                        or placed[-1])
+
+    @contextmanager
+    def noted(*args):
+        with branches(*args) as found:
+            placed.append(found)
+            yield found
+    monkeypatch.setattr(Cosmos3, 'branches', noted)
     with torch.inference_mode():
         next(policy(tiny, request(observation(0), 0)))
     taken = size(buffer for memory in placed[0].memories

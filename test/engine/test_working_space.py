@@ -70,7 +70,8 @@ def model(request):
 def test_pass_of_the_generation_tower(model, branches, rows):
     layout = Layout(4, 12, 20, 24.0, rows=rows)
     with torch.inference_mode():
-        placed = model.branches([[1, 2, 3]] * branches, layout)
+        with model.branches([[1, 2, 3]] * branches, layout) as placed:
+            pass
     video = torch.zeros(model.config.latent_channel, 4, 12, 20)
     actions = torch.zeros(rows, model.config.action_dim) if rows else None
     tokens = branches * layout.tokens(model.config.latent_patch_size)
@@ -91,7 +92,7 @@ def test_batch_of_prompts(tiny):
     decoder, count = Decoder(tiny.transformer, 1, 600), 600
     with torch.inference_mode():
         x = decoder.embed(torch.zeros(count, dtype=torch.long))
-        cos, sin = decoder.rotary(torch.zeros(3, count))
+        cos, sin = decoder.rotary(torch.zeros(3, count, dtype=torch.long))
     check(working_space.prompt_pass(tiny.config, count, torch.float32),
           peak(lambda: decoder.prefill(0, 0, x, cos, sin)))
 
@@ -99,9 +100,10 @@ def test_batch_of_prompts(tiny):
 def test_choice_of_tokens(tiny):
     from cosmos3_ros.model.sampling import Sampling, sample
     logits = torch.zeros(8, tiny.config.vocab_size)
-    sampling = Sampling.greedy(8, logits.device)
+    whole = torch.zeros(8, dtype=torch.long)
+    sampling = Sampling(torch.ones(8), torch.ones(8), whole, whole, whole)
     check(working_space.token_choice(tiny.config, 8),
-          peak(lambda: sample(logits, sampling.rows(8), True)))
+          peak(lambda: sample(logits, sampling, True)))
 
 
 def test_batch_of_pictures(tiny):
