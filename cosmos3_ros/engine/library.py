@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from concurrent.futures import Future
+import gc
 import weakref
 
 import torch
@@ -47,6 +48,7 @@ class ModelLibrary:
                 model = yield from loading(checkpoint, self._engine.device, dtype,
                                            self._loaded.values())
                 self._loaded[checkpoint.name, dtype] = model
+                gc.freeze()     # a full collection would walk through it all and stop the world
             return model
         finally:
             self._loading = False

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from .config import TransformerConfig
 from .kernels.quantize import Quantized, quantize
-from .kernels.split_attention import PROGRAMS, processors, split_attention_triton, whole_rounds
+from .kernels.split_attention import processors, split_attention_triton, whole_rounds
 
 
 class RMSNorm(nn.Module):
@@ -160,8 +160,7 @@ def attend_in_rounds(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
         count = processors(q.device)
         rows = whole_rounds(len(q), q.shape[1], count)
         if rows < len(q):
-            return [attend(q[:rows], k, v),
-                    split_attention_triton(q[rows:], k, v, PROGRAMS * count)]
+            return [attend(q[:rows], k, v), split_attention_triton(q[rows:], k, v, count)]
     return [attend(q, k, v)]
 
 

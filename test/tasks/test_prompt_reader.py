@@ -41,7 +41,7 @@ def test_prompts_of_about_one_length_are_read_together(reader, stream):
 
 def test_no_more_are_read_together_than_a_step_may_wait_for(reader, stream):
     streams = [stream(400) for _ in range(5)]
-    assert reader.most == 1024 and reader.together(streams) == streams[:2]
+    assert reader.most == 1536 and reader.together(streams) == streams[:2]
     assert reader.tokens(streams[:2]) == 800
 
 

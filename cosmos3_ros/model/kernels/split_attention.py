@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,9 +20,19 @@ import triton.language as tl
 
 LIBRARY_ROWS = 128      # queries of one head that the library's kernel takes at a time
 MOST_LEFT_OVER = 192    # queries; more of them take as long here as a round of the library's
-ROWS, KEYS = 64, 64     # of a program's products
-WARPS, STAGES = 4, 3
-PROGRAMS = 2            # wanted a multiprocessor
+
+
+class Shape(NamedTuple):
+    """Queries and keys of a program's products; `programs`: wanted a multiprocessor."""
+
+    rows: int
+    keys: int
+    warps: int
+    stages: int
+    programs: int
+
+
+SMALL, LARGE = Shape(64, 64, 4, 3, 2), Shape(128, 64, 8, 3, 1)
 
 
 def whole_rounds(rows: int, heads: int, processors: int) -> int:
@@ -45,24 +56,25 @@ def split_attention_torch(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return out[0].transpose(0, 1).flatten(1).to(q.dtype)
 
 
-def split_attention_triton(q: Tensor, k: Tensor, v: Tensor, programs: int) -> Tensor:
-    """The kernels; `programs`: wanted in all. Tokens may be strided, heads may not."""
+def split_attention_triton(q: Tensor, k: Tensor, v: Tensor, processors: int) -> Tensor:
+    """The kernels, for a device of so many multiprocessors. Tokens may be strided, heads not."""
     count, heads, size = q.shape
     keys, kv_heads = k.shape[:2]
     group = heads // kv_heads
-    tiles = triton.cdiv(count * group, ROWS)
-    splits = min(max(1, programs // (tiles * kv_heads)), triton.cdiv(keys, KEYS))
-    each = triton.cdiv(triton.cdiv(keys, splits), KEYS) * KEYS
+    shape = SMALL if count * group <= SMALL.rows else LARGE
+    tiles = triton.cdiv(count * group, shape.rows)
+    splits = max(1, shape.programs * processors // (tiles * kv_heads))
+    each = triton.cdiv(triton.cdiv(keys, splits), shape.keys) * shape.keys
     splits = triton.cdiv(keys, each)        # none is empty
     sums = torch.empty(splits, count, heads, size, dtype=torch.float32, device=q.device)
     peaks, weights = torch.empty(2, splits, count, heads, dtype=torch.float32, device=q.device)
     out = q.new_empty(count, heads * size)
     _attend[(tiles, kv_heads, splits)](
         q, k, v, sums, peaks, weights, count, keys, each, q.stride(0), k.stride(0), v.stride(0),
-        1.44269504 / math.sqrt(size), HEADS=heads, G=group, D=size, ROWS=ROWS, KEYS=KEYS,
-        STAGES=STAGES, num_warps=WARPS)
+        1.44269504 / math.sqrt(size), HEADS=heads, G=group, D=size, ROWS=shape.rows,
+        KEYS=shape.keys, STAGES=shape.stages, num_warps=shape.warps)
     _join[(count, heads)](sums, peaks, weights, out, splits, count * heads, D=size,
-                          SPLITS=triton.next_power_of_2(splits), num_warps=WARPS)
+                          SPLITS=triton.next_power_of_2(splits), num_warps=4)
     return out
 
 

@@ -113,14 +113,14 @@ def test_split_heads(heads, kv_heads, size, dtype):
 
 @pytest.mark.parametrize('queries, keys, heads, kv_heads', [
     (5, 130, 4, 2), (33, 64, 4, 2), (40, 70, 2, 2), (1, 9, 4, 1), (70, 200, 2, 1)])
-@pytest.mark.parametrize('programs', [1, 5, 64])
+@pytest.mark.parametrize('processors', [1, 5, 64])
 @pytest.mark.parametrize('half', [False, True])
-def test_split_attention(queries, keys, heads, kv_heads, programs, half):
+def test_split_attention(queries, keys, heads, kv_heads, processors, half):
     # the interpreter has no products of bf16
     dtype, step = (HALF, torch.finfo(HALF).eps) if half else (torch.float32, 5e-7)
     q = draw(queries + 3, heads, 32, dtype=dtype)[3:]
     buffers = [draw(keys + 2, 2 * kv_heads, 32, dtype=dtype)[:keys, :kv_heads] for _ in 'kv']
-    ours = split_attention_triton(q, *buffers, programs)
+    ours = split_attention_triton(q, *buffers, processors)
     wanted = split_attention_torch(q, *buffers)
     assert_close(ours, wanted, 2 * step)
 
