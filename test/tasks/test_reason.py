@@ -98,9 +98,10 @@ def test_long_prompt_holds_others_up_for_three_chunks(tiny, passes):
     driven.finish(*handles)
     kinds = [kind for kind, _ in passes]
     assert len(counts(passes, 'prefill')) > 4 and max(counts(passes, 'prefill')) == 8
-    writing = kinds[kinds.index('step'):len(kinds) - kinds[::-1].index('prefill')]
-    runs = [len(list(run)) for kind, run in groupby(writing) if kind == 'prefill']
-    assert len(runs) > 2 and max(runs) == 3
+    writing = passes[kinds.index('step'):len(kinds) - kinds[::-1].index('prefill')]
+    runs = [[tokens for _, tokens in run] for kind, run in groupby(writing, lambda one: one[0])
+            if kind == 'prefill']
+    assert len(runs) > 2 and max(sum(run) for run in runs) == 3 * 8
 
 
 def test_whole_prompts_are_read_together_and_no_more_than_a_step_may_wait_for(tiny, passes):
