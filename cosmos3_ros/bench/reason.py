@@ -26,7 +26,7 @@ def answers(setting: Setting, streams: int) -> list[Row]:
     """
     sizes = setting.sizes
     reasoner = Reasoner(setting.model('base'), setting.engine.submit, slots=streams,
-                        length=sizes.slot)
+                        length=sizes.slot, fp8_decode=setting.precision == 'fp8')
     runs = [ask(reasoner, streams, setting, run)
             for run in range(WARM_UPS + setting.runs)][WARM_UPS:]
     asked = runs[0][0][0]

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ..model.checkpoint import Checkpoint
+from ..model.config import TransformerConfig
 from ..model.cosmos3 import PREFIXES_KEPT
 from ..model.kernels.quantize import FP8
 from ..model.names import FP32
@@ -63,11 +64,13 @@ class Plan:
 
 
 def plan(checkpoints: Mapping[str, Checkpoint], dtype: torch.dtype, *, chunks: int = 0,
-         slots: int = 0, length: int = 0, sessions: int = 0, graphs: bool = False) -> Plan:
+         slots: int = 0, length: int = 0, fp8_decode: bool = False, sessions: int = 0,
+         graphs: bool = False) -> Plan:
     """Plan for opened checkpoints, by name: `policy`, and `base` for all else or for both.
 
-    `chunks` in flight, `slots` of `length` tokens for questions, `sessions` videos of the default
-    recipe. `graphs`: work that comes again is recorded, and its memory kept.
+    `chunks` in flight, `slots` of `length` tokens for questions, which `fp8_decode` gives weights
+    of their own, `sessions` videos of the default recipe. `graphs`: work that comes again is
+    recorded, and its memory kept.
     """
     if dtype == FP8:
         dtype = torch.bfloat16          # what weights are loaded in, and rounded from
@@ -86,6 +89,8 @@ def plan(checkpoints: Mapping[str, Checkpoint], dtype: torch.dtype, *, chunks: i
     base = checkpoints.get('base')
     if base and slots:
         _plan_reasoner(result.parts, base, dtype, slots, length)
+        if fp8_decode:
+            result.parts['fp8 weights'] = _decode_weights(base.config)
     if base and sessions:
         _plan_world_model(result.parts, base, dtype, sessions)
     return result
@@ -116,6 +121,13 @@ def _plan_reasoner(parts: dict[str, int], checkpoint: Checkpoint, dtype: torch.d
         work = max(work, working_space.pictures_pass(
             checkpoint.vision_config, config.hidden_size, PATCHES_AT_ONCE, dtype))
     parts['working space of reasoner'] = work + working_space.token_choice(config, slots)
+
+
+def _decode_weights(config: TransformerConfig) -> int:
+    """A byte for each weight of the products of the understanding tower, and for its head."""
+    heads = 2 * (config.num_attention_heads + config.num_key_value_heads) * config.head_dim
+    layer = config.hidden_size * (heads + 2 * config.intermediate_size)
+    return config.num_hidden_layers * layer + config.hidden_size * config.vocab_size
 
 
 def _plan_world_model(parts: dict[str, int], checkpoint: Checkpoint, dtype: torch.dtype,

@@ -39,6 +39,8 @@ def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
     found = plan(opened, dtype, chunks=value('policy', 'chunks_in_flight'),
                  slots=value('reasoner', 'question_slots'),
                  length=value('reasoner', 'question_length'),
+                 fp8_decode=value('reasoner', 'fp8_decode', False) and (
+                     engine.device.type == 'cuda'),
                  sessions=value('world_model', 'session_limit'),
                  graphs=engine.device.type == 'cuda')
     free = free_bytes(engine.device)

@@ -51,8 +51,9 @@ COMMON = {
     'checkpoint': Parameter(
         '', 'Folder, hub id with an optional @revision, or random:tiny.', fixed=True),
     'precision': Parameter(
-        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU.',
-        choices=('auto', 'bf16', 'fp32'), fixed=True),
+        'auto', 'Compute type; auto: bf16 on CUDA, fp32 on a CPU. fp8, on CUDA: products of the '
+        'generation tower, the rest in bf16.', choices=('auto', 'bf16', 'fp32', 'fp8'),
+        fixed=True),
     **{name: parameter for camera in CAMERAS
        for name, parameter in camera_parameters(camera).items()},
 }

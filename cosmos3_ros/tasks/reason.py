@@ -35,18 +35,20 @@ class Reasoner:
     `start` takes the job and returns its future, as `Engine.submit` does; it is called when a
     question comes and no job runs. The job ends when nothing is open. `slots` questions are
     answered at once, others wait in order; prompt and answer have at most `length` tokens. Prompts
-    of more than `chunk` tokens are read in parts of so many. Raises CheckpointError for a model
+    of more than `chunk` tokens are read in parts of so many. `fp8_decode`: tokens are written with
+    weights in that type, where there are kernels for it. Raises CheckpointError for a model
     without a vision encoder.
     """
 
     def __init__(self, model: Cosmos3, start: Callable[[Job], Future[None]], *, slots: int = 8,
-                 length: int = 4096, chunk: int = 1024):
+                 length: int = 4096, chunk: int = 1024, fp8_decode: bool = False):
         if model.vision is None or model.processor is None:
             raise CheckpointError(
                 f'checkpoint {model.name}: has no vision_encoder/, so it answers no questions; '
                 'wanted a base checkpoint such as nvidia/Cosmos3-Edge')
         self._model, self._start = model, start
         self._count, self._length, self._chunk = slots, length, chunk
+        self._fp8 = fp8_decode
         self._lock = threading.Lock()
         self._open: list[OpenQuestion] = []         # guarded by the lock, as the two below
         self._waiting: deque[OpenQuestion] = deque()
@@ -93,7 +95,7 @@ class Reasoner:
     def _answer(self) -> Job:
         """The job."""
         if self._decoder is None:
-            self._decoder = Decoder(self._model.transformer, self._count, self._length)
+            self._decoder = Decoder(self._model.transformer, self._count, self._length, self._fp8)
             self._reader = PromptReader(self._model, self._decoder, self._chunk)
         while self._admit():
             yield from self._read()

@@ -94,3 +94,16 @@ def test_what_does_not_fit_is_refused_with_the_numbers():
     found.check(found.least, 'cuda:0')
     with pytest.raises(MemoryPlanError, match=r'questions .* 1\.00 GB are free on cuda:0'):
         found.check(10**9, 'cuda:0')
+
+
+def test_fp8_decode_takes_a_byte_for_each_weight_it_rounds(tiny):
+    from cosmos3_ros.model.decode_step import Weight
+    weights = [tiny.transformer.lm_head.weight]
+    for layer in tiny.transformer.und.layers:
+        weights += [layer.attention.qkv_weight, layer.attention.out.weight,
+                    layer.mlp.up_proj.weight, layer.mlp.down_proj.weight]
+    found = plan({'base': open_checkpoint('random:tiny')}, torch.float32, slots=1, length=300,
+                 fp8_decode=True)
+    assert found.parts['fp8 weights'] == size(Weight.of(one, True).values for one in weights)
+    assert 'fp8 weights' not in plan({'base': open_checkpoint('random:tiny')}, torch.float32,
+                                     slots=1, length=300).parts

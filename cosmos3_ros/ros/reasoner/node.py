@@ -109,7 +109,8 @@ class ReasonerNode(LifecycleNodeMixin, Node):
         model = self._library.acquire(reference, dtype).result()
         reasoner = Reasoner(model, partial(self._engine.submit, task='reasoner', name='reason'),
                             slots=self._value('question_slots'),
-                            length=self._value('question_length'))
+                            length=self._value('question_length'),
+                            fp8_decode=self._value('fp8_decode'))
         reasoner.submit(WARM_UP).result()       # takes the memory of all slots
         return reasoner
 

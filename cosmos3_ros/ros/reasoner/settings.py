@@ -18,6 +18,9 @@ REASONER = {
     'question_length': Parameter(
         4096, 'Most tokens of a question with its pictures and its answer.', (256, 262144),
         fixed=True),
+    'fp8_decode': Parameter(
+        False, 'On CUDA: write tokens with weights rounded to 8 bits, of which a copy is kept: '
+        'faster, and answers differ.', fixed=True),
     'max_tokens': Parameter(
         512, 'Most tokens of an answer to a question that names no limit.', (1, 262144)),
 }

@@ -241,3 +241,9 @@ def test_diagnostics_count_questions(desk):
     assert values()['answered'] == '1' and 'text: empty' in values()['last refusal']
     wait_for(lambda: float(values()['tokens per second']) > 1)
     assert float(values()['time to first token p50 (ms)']) > 0
+
+
+def test_fp8_is_refused_on_a_cpu_with_the_reason(desk):
+    node = desk.node(start=False, precision='fp8')
+    assert node.trigger_configure().name == 'FAILURE'
+    wait_for(lambda: 'found fp8 on a CPU' in desk.setup.cell.status('reasoning')[1])
