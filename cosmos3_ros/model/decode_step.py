@@ -20,6 +20,7 @@ from .kernels.token import choose, embed
 from .transformer import Transformer
 
 MOST_ROWS = 32
+ONE_ROW_WARPS, WARPS = 2, 4     # of the attention
 FP8 = torch.float8_e4m3fn
 
 # By kind of layer: for one row, for up to 16, for up to 32
@@ -137,7 +138,7 @@ class DecodeStep:
             attend(self._joined, state.keys[index], state.values[index], state.cos, state.sin,
                    state.filled, state.position, state.active, self._attended, self._joints, rows,
                    (attention.q_norm.weight, attention.k_norm.weight) if normed else None,
-                   self._eps, warps=2 if rows == 1 else 4)
+                   self._eps, warps=ONE_ROW_WARPS if rows == 1 else WARPS)
             linear(self._attended, *self._out[index], rows, None, shapes['out'],
                    after=After.RESIDUAL, norm=norms[2 * index + 1], stream=inner)
             linear(inner, *self._up[index], rows, self._inner, shapes['up'], after=After.RELU2)

@@ -142,13 +142,20 @@ BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
             SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-    """Grouped-query attention: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
+def attend_in_each(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+    """Grouped-query attention in each of n sequences: q [n, N, H, D], k and v [n, M, K, D].
+
+    Returns [n, N, H * D].
+    """
     with sdpa_kernel(BACKENDS, set_priority=True):
-        out = F.scaled_dot_product_attention(
-            q.transpose(0, 1)[None], k.transpose(0, 1)[None], v.transpose(0, 1)[None],
-            is_causal=causal, enable_gqa=True)
-    return out[0].transpose(0, 1).flatten(1)
+        out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2),
+                                             v.transpose(1, 2), is_causal=causal, enable_gqa=True)
+    return out.transpose(1, 2).flatten(2)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+    """`attend_in_each` of one sequence: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
+    return attend_in_each(q[None], k[None], v[None], causal)[0]
 
 
 def attend_in_rounds(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-import torch.nn.functional as F
 
 from .kernels.add_norm import add_norm
 from .kernels.place_heads import place_heads
+from .layers import attend_in_each
 from .processor import Prompt
 from .transformer import Transformer
 from .upload import upload
@@ -92,6 +92,5 @@ def read_prompts(network: Transformer, x: Tensor, rotary: tuple[Tensor, Tensor],
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, count: int) -> Tensor:
     """Causal attention in each of `count` sequences of one length: [N, heads, D] -> [N, H * D]."""
-    q, k, v = (x.unflatten(0, (count, -1)).transpose(1, 2) for x in (q, k, v))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return out.transpose(1, 2).flatten(2).flatten(0, 1)
+    parts = (x.unflatten(0, (count, -1)) for x in (q, k, v))
+    return attend_in_each(*parts, causal=True).flatten(0, 1)

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from .config import CheckpointError
 from .job import finish
-from .layers import joined
+from .layers import attend_in_each, joined
 
 PREFIX = 'model.'       # of the stored names, before ours
 Grid = tuple[int, int]  # rows and columns of patches of one picture or video frame
@@ -102,8 +102,7 @@ class _Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[n, patches, C]."""
         heads = F.linear(x, self.qkv_weight, self.qkv_bias).unflatten(-1, (3, self.heads, -1))
-        q, k, v = heads.permute(2, 0, 3, 1, 4)              # [n, heads, patches, D] each
-        return self.out_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return self.out_proj(attend_in_each(*heads.unbind(2)))
 
 
 class _MLP(nn.Module):
