@@ -21,6 +21,7 @@ PROMPT = json.dumps({
                                                      'its gripper.'},
                 {'time': '0:02-0:05', 'description': 'It lifts the banana and puts it into the '
                                                      'bowl without touching the towel.'}]})
+WARM_UPS = 2
 NEGATIVE = json.dumps({'quality': 'Blurry, shaking and dark pictures with artefacts, objects that '
                                   'melt into each other, sudden cuts, text on the screen.'})
 
@@ -69,13 +70,14 @@ def _measure(setting: Setting, recipe: RolloutRecipe, frames: int,
              picture: bool) -> tuple[list[tuple[float, float]], tuple[float, float]]:
     """Seconds to the first and to the last frame of each run, and their floors.
 
-    The warm-up makes all frames, with fewer steps. Every run has a prompt of its own, which is
-    read anew.
+    Two warm-ups make all frames, with fewer steps: work that comes again is run, then recorded.
+    Every run has a prompt of its own, which is read anew.
     """
     model = setting.model('base')
     start = np.random.default_rng(0).integers(0, 256, (480, 832, 3), np.uint8) if picture else None
-    stream(setting, model, replace(recipe, steps=min(2, recipe.steps)), start, frames, seed=0)
-    taken = [stream(setting, model, recipe, start, frames, 1 + run)
+    for seed in range(WARM_UPS):
+        stream(setting, model, replace(recipe, steps=min(2, recipe.steps)), start, frames, seed)
+    taken = [stream(setting, model, recipe, start, frames, WARM_UPS + run)
              for run in range(setting.runs)]
     texts = [len(model.tokenizer.encode(prompt)) for prompt in _prompts(0)]
     return taken, setting.floors('base').video(recipe, frames, texts, picture)

@@ -26,7 +26,7 @@ FP8 = torch.float8_e4m3fn
 # By kind of layer: for one row, for up to 16, for up to 32
 SHAPES = {
     'qkv': (Shape(16, 1024, 8, 1), Shape(32, 128, 4, 4), Shape(16, 256, 4, 4)),
-    'out': (Shape(2, 2048, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+    'out': (Shape(4, 2048, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
     'up': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
     'down': (Shape(8, 1024, 8, 3), Shape(16, 512, 4, 4), Shape(16, 256, 4, 4)),
     'head': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),

@@ -137,7 +137,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos[:, None] + turned * sin[:, None]
 
 
-# Fastest first for long sequences on Hopper; what a shape or a machine lacks is passed over.
+# Fastest first for long sequences on Hopper; what a shape or a machine lacks is passed over. cuDNN
+# plans for each shape anew, so short sequences of many lengths are not worth it.
 BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
             SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -147,15 +148,15 @@ def attend_in_each(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Ten
 
     Returns [n, N, H * D].
     """
-    with sdpa_kernel(BACKENDS, set_priority=True):
-        out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2),
-                                             v.transpose(1, 2), is_causal=causal, enable_gqa=True)
+    out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+                                         is_causal=causal, enable_gqa=True)
     return out.transpose(1, 2).flatten(2)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-    """`attend_in_each` of one sequence: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
-    return attend_in_each(q[None], k[None], v[None], causal)[0]
+    """`attend_in_each` of one long sequence: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
+    with sdpa_kernel(BACKENDS, set_priority=True):
+        return attend_in_each(q[None], k[None], v[None], causal)[0]
 
 
 def attend_in_rounds(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:

@@ -32,7 +32,7 @@ class Shape(NamedTuple):
     programs: int
 
 
-SMALL, LARGE = Shape(64, 64, 4, 3, 2), Shape(128, 64, 8, 3, 1)
+SMALL, LARGE = Shape(64, 64, 4, 3, 1), Shape(64, 64, 4, 3, 2)
 
 
 def whole_rounds(rows: int, heads: int, processors: int) -> int:
