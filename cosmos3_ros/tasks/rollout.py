@@ -184,11 +184,16 @@ class RolloutSession:
         noise = torch.Generator()
         noise.set_state(self._noise.get_state())
         video = self._start_video(noise, size)
+        yield
+        prompts = self._prompts()
+        for ids in prompts:             # a new one takes as long as a denoise step, or longer
+            self._model.prefix(ids)
+            yield
         first, clean = self._placement()
         layout = Layout(size, *self.recipe.latent_size, self.recipe.fps,
                         clean_frames=tuple(range(clean)), first_frame=first)
         recipe = self.recipe
-        with self._branches(layout) as (memories, branches):
+        with self._branches(prompts, layout) as (memories, branches):
             video = yield from denoise(self._model, branches, video, steps=recipe.steps,
                                        shift=recipe.shift, guidance=recipe.guidance)
         if memories is not None:
@@ -220,24 +225,27 @@ class RolloutSession:
             return 0, int(self._picture is not None)
         return (0, self.recipe.overlap) if self.recipe.mode == 'chained' else (self.latents, 0)
 
+    def _prompts(self) -> list[list[int]]:
+        """Token ids for each branch."""
+        texts = [self.prompt, self._negative_prompt][:1 if self.recipe.guidance == 1 else 2]
+        return [self._model.tokenizer.encode(text) for text in texts]
+
     @contextmanager
-    def _branches(self, layout: Layout) -> Iterator[tuple[list[History] | None, Branches]]:
+    def _branches(self, prompts: list[list[int]],
+                  layout: Layout) -> Iterator[tuple[list[History] | None, Branches]]:
         """The memories that the window is added to, if any, and the branches that make it."""
-        model, prompts = self._model, [self.prompt, self._negative_prompt]
-        if self.recipe.guidance == 1:
-            prompts.pop()
-        ids = [model.tokenizer.encode(prompt) for prompt in prompts]
+        model = self._model
         if self.recipe.mode != 'kv':
-            with model.branches(ids, layout) as branches:
+            with model.branches(prompts, layout) as branches:
                 yield None, branches
         else:
-            memories = self._prepare_memories(ids, layout)
+            memories = self._prepare_memories(prompts, layout)
             yield memories, model.transformer.branches(memories, layout, self._starts,
                                                        self._recordings)
 
-    def _prepare_memories(self, ids: list[list[int]], layout: Layout) -> list[History]:
+    def _prepare_memories(self, prompts: list[list[int]], layout: Layout) -> list[History]:
         """The memory of each branch after its present prompt; the first time positions start."""
-        prefixes = [self._model.prefix(i) for i in ids]
+        prefixes = [self._model.prefix(ids) for ids in prompts]
         if self._memories is None:
             recipe, patch = self.recipe, self._model.config.latent_patch_size
             tokens = replace(layout, frames=1).tokens(patch)
