@@ -17,7 +17,7 @@ CUP = '[{"bbox_2d": [100, 500, 300, 1000], "label": "cup"}, {"point_2d": [500, 2
 class Oracle:
     """Stands in for the Reasoner: knows the answer to every question."""
 
-    def __init__(self, model, start, *, slots, length):
+    def __init__(self, model, start, *, slots, length, fp8_decode):
         self.questions = []
 
     def submit(self, question):
