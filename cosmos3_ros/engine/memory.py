@@ -11,13 +11,13 @@ from diffusers import AutoencoderKLWan
 import torch
 from torch import nn
 
+from ..model.branches import KeyValues
 from ..model.checkpoint import Checkpoint
 from ..model.config import TransformerConfig
 from ..model.cosmos3 import PREFIXES_KEPT
 from ..model.kernels.quantize import FP8
 from ..model.names import FP32
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
-from ..model.transformer import KeyValues
 from ..model.vae import VAE, StreamingDecoder
 from ..tasks.canvas import CANVASES, LATENT_STRIDE
 from ..tasks.picture_tokens import PATCHES_AT_ONCE, TOKENS_KEPT
