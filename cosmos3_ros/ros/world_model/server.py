@@ -66,7 +66,7 @@ class ImagineServer:
         for imagination, _ in running:
             imagination.cancel(DEACTIVATED)
 
-    def destroy(self) -> None:
+    def close(self) -> None:
         """Destroy the action, which the node does not destroy with itself."""
         self._server.destroy()
 
