@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Any, TypeVar
 
 T = TypeVar('T')
@@ -22,3 +23,19 @@ def single(function: Callable[..., T], *arguments: Any) -> Generator[None, None,
     """A function as a job that never yields."""
     return function(*arguments)
     yield
+
+
+def meanwhile(job: Generator[Any, None, T], call: Callable[[], None]) -> Generator[Any, None, T]:
+    """A job, with a call made as soon as its first unit is launched.
+
+    What the call waits for, it waits for while the device works.
+    """
+    with closing(job):
+        try:
+            unit = next(job)
+        except StopIteration as stop:
+            call()
+            return stop.value
+        call()
+        yield unit
+        return (yield from job)

@@ -172,8 +172,7 @@ class Transformer(nn.Module):
         attended = [part for q, memory in zip(
             self._split(branches, index, layer, qkv), branches.memories, strict=True)
             for part in attend_in_rounds(q, *memory.read(index, count))]
-        merged = attended[0] if len(attended) == 1 else torch.cat(attended)
-        y = products.out(quantize(merged) if products.dtype == FP8 else merged)
+        y = products.out(quantize(*attended) if products.dtype == FP8 else _joined(attended))
         return products.feed_forward(self._norm(layer.post_norm, x, y, products.dtype))
 
     @staticmethod
@@ -213,6 +212,10 @@ class Transformer(nn.Module):
         if not branches.layout.rows:
             return video, None
         return video, self.action_proj_out(x[tokens:], domain) * branches.noisy[tokens:]
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 
 from ..model.cosmos3 import Cosmos3
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
+from ..model.upload import Download
 from ..model.vae import StreamingDecoder
 from .canvas import fit_canvas
 from .denoise import denoise
@@ -93,7 +94,7 @@ class DynamicsSession:
         decoder = StreamingDecoder(self._model.vae)
         index = self.frames - int(self.windows > 0)     # frame 0 is the last of the chunk before
         for latent in video.split(1, dim=1):
-            images = to_images((yield from decoder.decoding(latent)))
+            images = Download(to_images((yield from decoder.decoding(latent)))).get()
             for image in images:
                 if index >= self.frames:
                     emit(Frame(image, index, self.windows, decoder.latents - 1))

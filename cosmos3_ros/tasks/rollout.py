@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,8 +17,10 @@ from torch import Tensor
 from ..model.branches import Branches, KeyValues
 from ..model.cosmos3 import Cosmos3
 from ..model.history import History
+from ..model.job import meanwhile
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
 from ..model.recordings import Recordings
+from ..model.upload import Download
 from ..model.vae import SPATIAL_COMPRESSION, StreamingDecoder
 from .canvas import cover
 from .denoise import denoise
@@ -78,9 +81,17 @@ class Frame:
     latent: int
 
 
-def to_images(pixels: Tensor) -> np.ndarray:
+@dataclass(frozen=True)
+class _Coming:
+    """Frames of a decoded latent on their way to the host; `decoder`: as it is after them."""
+
+    images: Download
+    decoder: StreamingDecoder
+
+
+def to_images(pixels: Tensor) -> Tensor:
     """Decoded frames [3, F, H, W] in [-1, 1] -> uint8 [F, H, W, 3]."""
-    return ((pixels + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()
+    return ((pixels + 1) * 127.5).round().byte().permute(1, 2, 3, 0)
 
 
 class RolloutSession:
@@ -105,7 +116,8 @@ class RolloutSession:
         self._negative_prompt = negative_prompt
         self._noise = torch.Generator().manual_seed(seed)
         self._picture = None if picture is None else cover(picture, recipe.height, recipe.width)
-        self._pending: list[Tensor] = []    # committed latents that are not decoded yet
+        self._pending: list[Tensor] = []    # committed latents that are not handed out yet
+        self._coming: _Coming | None = None     # the first of them
         self._overlap: Tensor | None = None
         self._memories: list[History] | None = None
         self._starts: list[int] = []        # time position of frame 0, by branch
@@ -161,18 +173,26 @@ class RolloutSession:
         if frames < 1 or (end - 1) % TEMPORAL_COMPRESSION:
             raise ValueError(f'frames is {frames}, wanted 4 n + 1 in a new session and 4 n in one '
                              f'that goes on (this one has {self.frames})')
-        while self.frames < end:
-            if not self._pending:
-                first, prompt = self._steered
-                self._steerable = self.windows + 1
-                if first <= self.windows:
-                    self.prompt = prompt
-                try:
-                    yield from self._window(self._size(frames))
-                finally:
-                    self._steerable = self.windows
-            yield from self._decode(emit)
-            yield
+        try:
+            while self.frames + len(self._coming.images if self._coming else ()) < end:
+                waits = len(self._pending) > bool(self._coming)
+                work = self._decode() if waits else self._next_window(frames)
+                yield from meanwhile(work, partial(self._hand_out, emit))
+                yield
+            self._hand_out(emit)
+        finally:
+            self._coming = None         # decoded anew, if it was not handed out
+
+    def _next_window(self, frames: int) -> Generator[None, None, None]:
+        """Make the next window, with the prompt that it was steered to."""
+        first, prompt = self._steered
+        self._steerable = self.windows + 1
+        if first <= self.windows:
+            self.prompt = prompt
+        try:
+            yield from self._window(self._size(frames))
+        finally:
+            self._steerable = self.windows
 
     def _size(self, frames: int) -> int:
         if self.recipe.mode == 'clip':
@@ -263,14 +283,21 @@ class RolloutSession:
         yield from transformer.write(transformer.branches(memories, clean, self._starts), video)
         yield
 
-    def _decode(self, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
-        """Decode the next latent and hand out its frames."""
-        decoder = copy.copy(self._decoder)
-        images = to_images((yield from decoder.decoding(self._pending[0])))
-        # nothing below yields: the latent is handed out whole or not at all
+    def _decode(self) -> Generator[None, None, None]:
+        """Decode the next latent, behind the one whose frames are on their way."""
+        latent = self._pending[bool(self._coming)]
+        decoder = copy.copy(self._coming.decoder if self._coming else self._decoder)
+        pixels = yield from decoder.decoding(latent)
+        self._coming = _Coming(Download(to_images(pixels)), decoder)
+
+    def _hand_out(self, emit: Callable[[Frame], None]) -> None:
+        """Hand out the frames that are on their way, if any: those of a latent at once."""
+        if self._coming is None:
+            return
+        images = self._coming.images.get()
         latent, first = self._decoder.latents, self.frames
         self._pending.pop(0)
-        self._decoder = decoder
+        self._decoder, self._coming = self._coming.decoder, None
         self.frames += len(images)
         for index, image in enumerate(images, first):
             emit(Frame(image, index, self.windows - 1, latent))
