@@ -58,7 +58,8 @@ def prompted(bag: Bag, setup: Setup, camera: str, frames: int, recipe: RolloutRe
     height, width = (side // LATENT_STRIDE * LATENT_STRIDE for side in pictures[0].shape[:2])
     fps = (frames - 1) / max(stamps[-1] - stamps[0], 1) * 1e9
     recipe = replace(recipe, width=width, height=height, fps=float(np.clip(round(fps, 3), 1, 60)))
-    recorded = [to_images(cover(picture, height, width)[:, None])[0].numpy() for picture in pictures]
+    recorded = [to_images(cover(picture, height, width)[:, None])[0].numpy()
+                for picture in pictures]
     return Scene(stamps, recorded, prompt, recipe, [frames],
                  lambda model: RolloutSession(model, prompt, '', recipe, seed, pictures[0]))
 
