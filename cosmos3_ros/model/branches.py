@@ -22,7 +22,8 @@ IDLE_TOKENS = 16384     # of all branches together, beyond which they are not ke
 class Prefix:
     """Keys and values that the generation tower reads of one prompt.
 
-    `keys` and `values`: [layers, N, kv heads, D], keys normed for GEN and rotated.
+    `keys` and `values`: [layers, N, kv heads, D], keys normed for GEN and rotated. Generation
+    keeps its own keys in the type of these.
     """
 
     keys: Tensor
@@ -44,8 +45,8 @@ class KeyValues:
     def __init__(self, prefix: Prefix, room: int):
         """`room`: tokens wanted behind the prompt."""
         layers, length, *rest = prefix.keys.shape
-        self.keys = prefix.keys.new_empty(layers, length + room, *rest)
-        self.values = torch.empty_like(self.keys)
+        self.keys, self.values = (part.new_empty(layers, length + room, *rest)
+                                  for part in (prefix.keys, prefix.values))
         self.length = length
         self._put(prefix)
 
@@ -66,7 +67,7 @@ class KeyValues:
 
     @staticmethod
     def bytes_per_token(config: TransformerConfig, dtype: torch.dtype) -> int:
-        """Bytes that a token takes in all layers."""
+        """Bytes that a token takes in all layers, at most: keys may be in 8 bits."""
         width = config.num_key_value_heads * config.head_dim
         return 2 * config.num_hidden_layers * width * dtype.itemsize
 

@@ -12,8 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import torch.nn.functional as F
 
 from .config import TransformerConfig
+from .kernels.flash_attention import flash_attention, suits
 from .kernels.quantize import Quantized, quantize
-from .kernels.split_attention import processors, split_attention_triton, whole_rounds
 
 
 class RMSNorm(nn.Module):
@@ -159,17 +159,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
         return attend_in_each(q[None], k[None], v[None], causal)[0]
 
 
-def attend_in_rounds(q: Tensor, k: Tensor, v: Tensor) -> list[Tensor]:
-    """What `attend` gives, in one part or two along the queries.
-
-    The library takes the queries that fill whole rounds of the device, a kernel of ours the rest.
-    """
-    if q.is_cuda and q.dtype != torch.float32:
-        count = processors(q.device)
-        rows = whole_rounds(len(q), q.shape[1], count)
-        if rows < len(q):
-            return [attend(q[:rows], k, v), split_attention_triton(q[rows:], k, v, count)]
-    return [attend(q, k, v)]
+def attend_in_full(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
+    """What `attend` gives without a mask, in `out` [N, H * D]; a kernel may take fp8 q and k."""
+    if suits(v.device, v.dtype, v.shape[2]):
+        flash_attention(q, k, v, out)
+    else:
+        out.copy_(attend(q, k, v))
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

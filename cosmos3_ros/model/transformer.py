@@ -20,14 +20,15 @@ from .branches import Branches, KeyValues, Prefix
 from .config import TransformerConfig
 from .job import finish, single
 from .kernels.add_norm import add_norm
-from .kernels.quantize import FP8, Quantized, quantize
+from .kernels.flash_attention import suits
+from .kernels.quantize import FP8, LARGEST, Quantized, quantize
 from .kernels.split_heads import split_heads
 from .layers import (
     DomainLinear,
     RMSNorm,
     TimeEmbedder,
     attend,
-    attend_in_rounds,
+    attend_in_full,
     rotate,
 )
 from .positions import Layout, generation_positions, rotary_table, text_positions
@@ -70,7 +71,20 @@ class Transformer(nn.Module):
         inputs = token_ids, *rotary_table(positions, self.config)
         keys, values = finish(self._prompts.run(
             len(token_ids), partial(single, self._prefill), *inputs))
-        return Prefix(keys[:, :count].clone(), values[:, :count].clone())
+        keys, values = keys[:, :count], values[:, :count].clone()
+        if self._fp8_keys:
+            return Prefix(keys.clamp(-LARGEST, LARGEST).to(FP8), values)
+        return Prefix(keys.clone(), values)
+
+    @property
+    def _fp8_keys(self) -> bool:
+        """Whether generation's keys are in 8 bits: where its products are, and a kernel takes them.
+
+        Keys are normed, so they need no scale.
+        """
+        attention, dtype = self.gen.layers[0].attention, self.embed_tokens.weight.dtype
+        return (self.gen.layers[0].products.dtype == FP8
+                and suits(self.embed_tokens.weight.device, dtype, attention.heads[1]))
 
     def _prefill(self, token_ids: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, [layers, N, kv heads, D] each."""
@@ -169,10 +183,12 @@ class Transformer(nn.Module):
         products = layer.products
         qkv = products.qkv(self._norm(layer.input_norm, x, y, products.dtype))
         count = len(branches.noisy)
-        attended = [part for q, memory in zip(
-            self._split(branches, index, layer, qkv), branches.memories, strict=True)
-            for part in attend_in_rounds(q, *memory.read(index, count))]
-        y = products.out(quantize(*attended) if products.dtype == FP8 else _joined(attended))
+        queries = self._split(branches, index, layer, qkv)
+        attended = qkv.new_empty(len(x), queries[0][0].numel())
+        for q, memory, part in zip(queries, branches.memories, attended.split(count),
+                                   strict=True):
+            attend_in_full(q, *memory.read(index, count), part)
+        y = products.out(quantize(attended) if products.dtype == FP8 else attended)
         return products.feed_forward(self._norm(layer.post_norm, x, y, products.dtype))
 
     @staticmethod
@@ -212,10 +228,6 @@ class Transformer(nn.Module):
         if not branches.layout.rows:
             return video, None
         return video, self.action_proj_out(x[tokens:], domain) * branches.noisy[tokens:]
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _linear(layer: nn.Linear, x: Tensor) -> Tensor:

@@ -21,32 +21,24 @@ class Quantized(NamedTuple):
     scale: Tensor
 
 
-def quantize(*parts: Tensor) -> Quantized:
-    """The largest value of each row becomes the largest of the type.
-
-    Parts [N, C] come one behind the other.
-    """
-    return quantize_triton(*parts) if parts[0].is_cuda else quantize_torch(*parts)
+def quantize(x: Tensor) -> Quantized:
+    """The largest value of each row [N, C] becomes the largest of the type."""
+    return quantize_triton(x) if x.is_cuda else quantize_torch(x)
 
 
-def quantize_torch(*parts: Tensor) -> Quantized:
+def quantize_torch(x: Tensor) -> Quantized:
     """The twin."""
-    x = torch.cat(parts).float()
-    scale = (x.abs().amax(-1, keepdim=True) / LARGEST).clamp(min=1e-12)
-    return Quantized((x / scale).clamp(-LARGEST, LARGEST).to(FP8), scale)
+    scale = (x.float().abs().amax(-1, keepdim=True) / LARGEST).clamp(min=1e-12)
+    return Quantized((x.float() / scale).clamp(-LARGEST, LARGEST).to(FP8), scale)
 
 
-def quantize_triton(*parts: Tensor) -> Quantized:
+def quantize_triton(x: Tensor) -> Quantized:
     """The kernel: one program a row."""
-    rows, width = sum(map(len, parts)), parts[0].shape[1]
-    out = parts[0].new_empty(rows, width, dtype=FP8)
-    scale = parts[0].new_empty(rows, 1, dtype=torch.float32)
-    block, start = triton.next_power_of_2(width), 0
-    for part in parts:
-        end = start + len(part)
-        _quantize[(len(part),)](part, out[start:end], scale[start:end], width, LARGEST=LARGEST,
-                                BLOCK=block, num_warps=row_warps(block))
-        start = end
+    rows, width = x.shape
+    out, scale = torch.empty_like(x, dtype=FP8), x.new_empty(rows, 1, dtype=torch.float32)
+    block = triton.next_power_of_2(width)
+    _quantize[(rows,)](x, out, scale, width, LARGEST=LARGEST, BLOCK=block,
+                       num_warps=row_warps(block))
     return Quantized(out, scale)
 
 

@@ -14,7 +14,8 @@ def split_heads(qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos
     """Norm and rotate the heads of a pass; returns its queries, [N, H, D].
 
     qkv: [N, (H + 2 K) D], queries, keys and values; q_weight, k_weight: [D], of RMS norms;
-    cos, sin: fp32 [N, D], both halves equal; keys, values: [N, K, D], written.
+    cos, sin: fp32 [N, D], both halves equal; keys, values: [N, K, D], written. Queries have the
+    type of the keys.
     """
     if qkv.is_cuda:
         return split_heads_triton(qkv, q_weight, k_weight, eps, cos, sin, keys, values)
@@ -29,7 +30,7 @@ def split_heads_torch(qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: floa
     q, k, v = heads.split([heads.shape[1] - 2 * kv_heads, kv_heads, kv_heads], 1)
     keys.copy_(_norm_rotate(k, k_weight, eps, cos, sin))
     values.copy_(v)
-    return _norm_rotate(q, q_weight, eps, cos, sin).to(qkv.dtype)
+    return _norm_rotate(q, q_weight, eps, cos, sin).to(keys.dtype)
 
 
 def _norm_rotate(x: Tensor, weight: Tensor, eps: float, cos: Tensor, sin: Tensor) -> Tensor:
@@ -44,7 +45,7 @@ def split_heads_triton(qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: flo
     kv_heads, size = keys.shape[1:]
     total = qkv.shape[1] // size
     heads = total - 2 * kv_heads
-    q = qkv.new_empty(len(qkv), heads, size)
+    q = keys.new_empty(len(qkv), heads, size)
     _split_heads[(len(qkv),)](
         qkv, q_weight, k_weight, cos, sin, q, keys, values, eps, heads, kv_heads,
         keys.stride(0), values.stride(0), HALF=size // 2,
@@ -85,6 +86,7 @@ def _split_heads(qkv_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, q_ptr, k
     target = keys_ptr + token * keys_stride + (head - heads) * 2 * HALF + column
     tl.store(target, first.to(kind), is_key)
     tl.store(target + HALF, second.to(kind), is_key)
+    kind = values_ptr.dtype.element_ty
     target = values_ptr + token * values_stride + (head - heads - kv_heads) * 2 * HALF + column
     tl.store(target, first.to(kind), is_value & (head < total))
     tl.store(target + HALF, second.to(kind), is_value & (head < total))
