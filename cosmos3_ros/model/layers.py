@@ -137,32 +137,37 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos[:, None] + turned * sin[:, None]
 
 
-# Fastest first for long sequences on Hopper; what a shape or a machine lacks is passed over. cuDNN
-# plans for each shape anew, so short sequences of many lengths are not worth it.
+# Fastest first for long sequences; what a shape or a machine lacks is passed over. cuDNN plans for
+# each shape anew, so short sequences of many lengths are not worth it.
 BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION,
             SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
-def attend_in_each(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+def attend_in_each(q: Tensor, k: Tensor, v: Tensor, causal: bool = False,
+                   backends: Sequence[SDPBackend] = BACKENDS[1:]) -> Tensor:
     """Grouped-query attention in each of n sequences: q [n, N, H, D], k and v [n, M, K, D].
 
-    Returns [n, N, H * D].
+    Returns [n, N, H * D]. `backends`: of the library, where there is no kernel of ours.
     """
-    out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                                         is_causal=causal, enable_gqa=True)
+    if suits(v.device, v.dtype, v.shape[3]):
+        out = v.new_empty(*q.shape[:2], q.shape[2] * q.shape[3])
+        flash_attention(q, k, v, out, causal)
+        return out
+    with sdpa_kernel(list(backends), set_priority=True):
+        out = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2),
+                                             v.transpose(1, 2), is_causal=causal, enable_gqa=True)
     return out.transpose(1, 2).flatten(2)
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
     """`attend_in_each` of one long sequence: q [N, H, D], k and v [M, K, D] -> [N, H * D]."""
-    with sdpa_kernel(BACKENDS, set_priority=True):
-        return attend_in_each(q[None], k[None], v[None], causal)[0]
+    return attend_in_each(q[None], k[None], v[None], causal, BACKENDS)[0]
 
 
 def attend_in_full(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> None:
     """What `attend` gives without a mask, in `out` [N, H * D]; a kernel may take fp8 q and k."""
     if suits(v.device, v.dtype, v.shape[2]):
-        flash_attention(q, k, v, out)
+        flash_attention(q[None], k[None], v[None], out[None])
     else:
         out.copy_(attend(q, k, v))
 

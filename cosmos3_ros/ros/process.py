@@ -34,7 +34,6 @@ from cosmos3_ros.ros.parameters import Parameter, declare
 if TYPE_CHECKING:
     from cosmos3_ros.engine.engine import Engine
 
-SWITCH_INTERVAL = 2e-4  # s; the engine takes the GIL back after each of its thousands of calls
 NODES = ('policy', 'world_model', 'reasoner')
 THREADS = 4             # inputs, commands, timers, and a configure that waits for the engine
 STOP_TIMEOUT = 1.0      # s for the engine's step in progress, and for a start
@@ -62,7 +61,6 @@ def serve(args: list[str] | None = None) -> int:
 
     `args`: the command line, `sys.argv` by default.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL)
     _on_signal(lambda *_: os._exit(0))  # nothing runs yet, and PyTorch takes seconds to import
     prepare_environment()
     try:

@@ -1,12 +1,14 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of many queries to many keys without a mask, for Hopper.
+"""Attention of many queries to many keys, for Hopper.
 
 A program takes 128 rows, a row being a query of one of the heads that share a key head, and all
 keys. One warp fetches blocks of keys and values; two groups of warps, 64 rows each, compute. While
 the tensor cores multiply with one block's values and the next one's keys, a group takes the
 exponentials of what came before, as FlashAttention-3 does (Shah et al. 2024). Queries and keys may
 be in 8 bits: their product then takes half as long.
+
+Unlike the library's, it is compiled once for all lengths: a new one costs nothing.
 """
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import math
 
 import torch
 from torch import Tensor
-from triton import cdiv
+from triton import cdiv, next_power_of_2
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -38,7 +40,7 @@ TYPES = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, FP8: gl.float8e
 def suits(device: torch.device, dtype: torch.dtype, size: int) -> bool:
     """Whether the kernel is made for a device, values of a type, and heads of a size."""
     return (device.type == 'cuda' and capability(device) == HOPPER
-            and dtype in (torch.bfloat16, torch.float16) and size in (64, 128))
+            and dtype in (torch.bfloat16, torch.float16) and 64 <= size <= 128 and size % 8 == 0)
 
 
 @lru_cache
@@ -47,35 +49,44 @@ def capability(device: torch.device) -> int:
     return torch.cuda.get_device_capability(device)[0]
 
 
-def flash_attention(q: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-    """q [N, H, D], keys and values [M, K, D] -> out [N, H * D], each K read by H / K heads.
+def flash_attention(q: Tensor, keys: Tensor, values: Tensor, out: Tensor,
+                    causal: bool = False) -> None:
+    """In each of n sequences: q [n, N, H, D], keys and values [n, M, K, D] -> out [n, N, H * D].
 
-    Queries and keys: both of the values' 16-bit type, or both fp8. Tokens may be strided, heads
-    not.
+    Each K is read by H / K heads, a divisor of 64. Queries and keys: both of the values' 16-bit
+    type, or both fp8. Tokens may be strided, heads and sequences not. `causal`: of M = N tokens
+    each sees itself and those before it.
     """
-    count, heads, size = q.shape
-    kv_heads = keys.shape[1]
+    sequences, count, heads, size = q.shape
+    kv_heads = keys.shape[2]
     group = heads // kv_heads
-    _flash_attention[(cdiv(count * group, 2 * ROWS.value), kv_heads)](
-        q, _described(keys), _described(values), out, count * group, len(keys), q.stride(0),
-        math.log2(math.e) / math.sqrt(size), G=group, HEADS=heads, STAGES=STAGES, num_warps=4)
+    grid = cdiv(count * group, 2 * ROWS.value), kv_heads, sequences
+    _flash_attention[grid](
+        q, _described(keys), _described(values), out, count * group, keys.shape[1], q.stride(1),
+        math.log2(math.e) / math.sqrt(size), G=group, HEADS=heads, SIZE=size, STAGES=STAGES,
+        CAUSAL=causal, num_warps=4)
 
 
 def _described(x: Tensor) -> TensorDescriptor:
-    """[M, K, D] as a table [M, K * D] that is fetched in blocks [KEYS, D]."""
-    count, heads, size = x.shape
-    layout = gl.NVMMASharedLayout.get_default_for([KEYS, size], TYPES[x.dtype])
-    return TensorDescriptor(x, [count, heads * size], [x.stride(0), 1], [KEYS, size], layout)
+    """[n, M, K, D] as a table [n * M, K * D] that is fetched in blocks of KEYS rows.
+
+    Where D is no power of two a block holds some of the next head too.
+    """
+    sequences, count, heads, size = x.shape
+    block = [KEYS, next_power_of_2(size)]
+    layout = gl.NVMMASharedLayout.get_default_for(block, TYPES[x.dtype])
+    return TensorDescriptor(x, [sequences * count, heads * size], [x.stride(1), 1], block, layout)
 
 
 @gluon.jit
 def _flash_attention(q, keys, values, out, rows, count, q_stride, scale, G: gl.constexpr,
-                     HEADS: gl.constexpr, STAGES: gl.constexpr):
+                     HEADS: gl.constexpr, SIZE: gl.constexpr, STAGES: gl.constexpr,
+                     CAUSAL: gl.constexpr):
     """`rows`: queries times heads of a group; `count`: of keys; `scale`: before exp2."""
     BLOCK: gl.constexpr = keys.block_type.shape[0]
     D: gl.constexpr = keys.block_type.shape[1]
     kind: gl.constexpr = q.dtype.element_ty
-    first, kv_head = gl.program_id(0) * 2 * ROWS, gl.program_id(1)
+    first, kv_head, sequence = gl.program_id(0) * 2 * ROWS, gl.program_id(1), gl.program_id(2)
 
     queries = gl.allocate_shared_memory(
         kind, [2, ROWS, D], gl.NVMMASharedLayout.get_default_for([ROWS, D], kind))
@@ -94,35 +105,42 @@ def _flash_attention(q, keys, values, out, rows, count, q_stride, scale, G: gl.c
 
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [2, 16], [4, 1], [1, 0])
     d = gl.arange(0, D, layout=gl.SliceLayout(0, layout))
+    q += sequence.to(gl.int64) * (rows // G) * q_stride
     for half in gl.static_range(2):
         row = first + half * ROWS + gl.arange(0, ROWS, layout=gl.SliceLayout(1, layout))
-        at = (row // G) * q_stride + (kv_head * G + row % G) * D
-        queries.index(half).store(gl.load(q + at[:, None] + d[None, :],
-                                          mask=(row < rows)[:, None], other=0.0))
+        at = (row // G) * q_stride + (kv_head * G + row % G) * SIZE
+        # zeros behind a head make nothing of what a block of keys holds of the next one
+        queries.index(half).store(gl.load(
+            q + at[:, None] + d[None, :], mask=(row < rows)[:, None] & (d < SIZE)[None, :],
+            other=0.0))
     fence_async_shared()
 
-    blocks = gl.cdiv(count, BLOCK)
-    left = count - (blocks - 1) * BLOCK     # keys of the last block, which comes first
-    out += kv_head * G * D
+    # the last block comes first: the only one that is masked
+    if CAUSAL:
+        seen = gl.minimum(count, (first + 2 * ROWS - 1) // G + 1)
+    else:
+        seen = count
+    blocks = gl.cdiv(seen, BLOCK)
+    out += (sequence.to(gl.int64) * (rows // G) * HEADS + kv_head * G) * SIZE
     gl.warp_specialize([
         (_attend, (queries.index(0), out, fetched, fetched_values, full, empty, full_values,
-                   empty_values, blocks, left, first, rows, scale, G, HEADS)),
+                   empty_values, blocks, count, first, rows, scale, G, HEADS, SIZE, CAUSAL)),
         (_attend, (queries.index(1), out, fetched, fetched_values, full, empty, full_values,
-                   empty_values, blocks, left, first + ROWS, rows, scale, G, HEADS)),
+                   empty_values, blocks, count, first + ROWS, rows, scale, G, HEADS, SIZE,
+                   CAUSAL)),
         (_fetch, (keys, values, fetched, fetched_values, full, empty, full_values, empty_values,
-                  blocks, kv_head * D)),
+                  blocks, sequence * count, kv_head * SIZE)),
     ], [4, 1], [240, 24])
 
 
 @gluon.jit
 def _fetch(keys, values, fetched, fetched_values, full, empty, full_values, empty_values, blocks,
-           column):
-    """The last block first: the only one that may be short, so the loop needs no mask."""
+           start, column):
     STAGES: gl.constexpr = fetched.shape[0]
     BLOCK: gl.constexpr = fetched.shape[1]
     for index in range(blocks):
         stage, phase = index % STAGES, (index // STAGES) & 1
-        first = (blocks - 1 - index) * BLOCK
+        first = start + (blocks - 1 - index) * BLOCK
         mbarrier.wait(empty.index(stage), phase ^ 1)
         mbarrier.expect(full.index(stage), keys.block_type.nbytes)
         tma.async_copy_global_to_shared(keys, [first, column], full.index(stage),
@@ -135,7 +153,8 @@ def _fetch(keys, values, fetched, fetched_values, full, empty, full_values, empt
 
 @gluon.jit
 def _attend(queries, out, fetched, fetched_values, full, empty, full_values, empty_values, blocks,
-            left, first, rows, scale, G: gl.constexpr, HEADS: gl.constexpr):
+            count, first, rows, scale, G: gl.constexpr, HEADS: gl.constexpr, SIZE: gl.constexpr,
+            CAUSAL: gl.constexpr):
     STAGES: gl.constexpr = fetched.shape[0]
     BLOCK: gl.constexpr = fetched.shape[1]
     D: gl.constexpr = fetched.shape[2]
@@ -152,8 +171,12 @@ def _attend(queries, out, fetched, fetched_values, full, empty, full_values, emp
                            is_async=True)
     scores = warpgroup_mma_wait(0, deps=[scores])
     mbarrier.arrive(empty.index(0), count=1)
-    key = gl.arange(0, BLOCK, layout=gl.SliceLayout(0, of_scores))
-    scores = gl.where((key < left)[None, :], scores, float('-inf'))
+    key = (blocks - 1) * BLOCK + gl.arange(0, BLOCK, layout=gl.SliceLayout(0, of_scores))
+    inside = (key < count)[None, :]
+    if CAUSAL:
+        token = (first + gl.arange(0, ROWS, layout=gl.SliceLayout(1, of_scores))) // G
+        inside = inside & (key[None, :] <= token[:, None])
+    scores = gl.where(inside, scores, float('-inf'))
     peak = gl.max(scores, 1) * scale
     shares = gl.exp2(scores * scale - peak[:, None])
     total = gl.sum(shares, 1)
@@ -186,6 +209,6 @@ def _attend(queries, out, fetched, fetched_values, full, empty, full_values, emp
 
     row = first + gl.arange(0, ROWS, layout=by_row)
     d = gl.arange(0, D, layout=gl.SliceLayout(0, of_out))
-    at = ((row // G) * HEADS + row % G) * D
+    at = ((row // G) * HEADS + row % G) * SIZE
     gl.store(out + at[:, None] + d[None, :], mixed.to(out.dtype.element_ty),
-             mask=(row < rows)[:, None])
+             mask=(row < rows)[:, None] & (d < SIZE)[None, :])

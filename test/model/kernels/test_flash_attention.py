@@ -24,7 +24,7 @@ from cosmos3_ros.model.kernels.flash_attention import (  # noqa: E402
     suits,
 )
 
-COMPILED = [('bf16', 128), ('fp16', 64), ('fp8e4nv', 128)]
+COMPILED = [('bf16', 128, True), ('fp16', 72, False), ('fp8e4nv', 128, False)]
 
 hopper = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != HOPPER,
@@ -44,17 +44,18 @@ def test_compiles_without_a_device(tmp_path):
         assert shared <= 227 * 1024 and products > 0 and local == 0
 
 
-def compiled(kind, size):
+def compiled(kind, size, causal):
     """Bytes of shared memory, products on tensor cores, uses of a thread's own memory."""
     kernel, names = module._flash_attention, module._flash_attention.arg_names
     wide = 'bf16' if kind == 'fp8e4nv' else kind
 
     def described(name):
-        layout = gl.NVMMASharedLayout.get_default_for([KEYS, size], gl.dtype(name))
-        return f'tensordesc<{name}[{KEYS}, {size}],{layout!r}>'
+        block = [KEYS, triton.next_power_of_2(size)]
+        layout = gl.NVMMASharedLayout.get_default_for(block, gl.dtype(name))
+        return f'tensordesc<{name}{block},{layout!r}>'
     types = {'q': f'*{kind}', 'keys': described(kind), 'values': described(wide),
              'out': f'*{wide}', 'rows': 'i32', 'count': 'i32', 'q_stride': 'i32', 'scale': 'fp32'}
-    constants = {'G': 2, 'HEADS': 16, 'STAGES': STAGES}
+    constants = {'G': 2, 'HEADS': 16, 'SIZE': size, 'STAGES': STAGES, 'CAUSAL': causal}
     aligned = {(names.index(name),): [['tt.divisibility', 16]]
                for name in ('q', 'out', 'q_stride')}
     source = GluonASTSource(kernel, {name: types.get(name, 'constexpr') for name in names},
@@ -65,37 +66,54 @@ def compiled(kind, size):
     return made.metadata.shared, code.count('wgmma.mma_async'), code.count('.local')
 
 
+def reference(q, k, v, causal=False):
+    out = F.scaled_dot_product_attention(*(x.float().transpose(1, 2) for x in (q, k, v)),
+                                         is_causal=causal, enable_gqa=True)
+    return out.transpose(1, 2).flatten(2)
+
+
 @hopper
 @pytest.mark.parametrize('queries, keys', [
     (1, 1), (64, 128), (65, 129), (300, 127), (129, 640), (3093, 3343)])
-@pytest.mark.parametrize('heads, kv_heads, size', [(16, 8, 128), (4, 4, 64), (8, 1, 128)])
+@pytest.mark.parametrize('heads, kv_heads, size, fp8', [
+    (16, 8, 128, False), (16, 8, 128, True), (4, 4, 64, False), (3, 3, 72, False),
+    (8, 1, 128, False)])
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize('fp8', [False, True])
-def test_is_attention(queries, keys, heads, kv_heads, size, dtype, fp8):
+def test_is_attention(queries, keys, heads, kv_heads, size, fp8, dtype):
     kind = FP8 if fp8 else dtype
-    q = torch.randn(queries + 3, 2 * heads, size, device='cuda').to(kind)[3:, :heads]
-    k, v = (torch.randn(keys + 2, kv_heads, size, device='cuda').to(form)[1:-1]
+    q = torch.randn(1, queries + 3, 2 * heads, size, device='cuda').to(kind)[:, 3:, :heads]
+    k, v = (torch.randn(1, keys + 2, kv_heads, size, device='cuda').to(form)[:, 1:-1]
             for form in (kind, dtype))
-    around = torch.full((queries + 2, heads * size), 7.0, device='cuda', dtype=dtype)
-    flash_attention(q, k, v, around[1:-1])
-    wanted = F.scaled_dot_product_attention(
-        *(x.float().transpose(0, 1)[None] for x in (q, k, v)), enable_gqa=True)
-    wanted = wanted[0].transpose(0, 1).flatten(1)
-    error = (around[1:-1].float() - wanted).norm() / wanted.norm()
+    around = torch.full((1, queries + 2, heads * size), 7.0, device='cuda', dtype=dtype)
+    flash_attention(q, k, v, around[:, 1:-1])
+    wanted = reference(q, k, v)
+    error = (around[:, 1:-1].float() - wanted).norm() / wanted.norm()
     assert error <= 2 * torch.finfo(dtype).eps
-    assert (around[[0, -1]] == 7).all()
+    assert (around[:, [0, -1]] == 7).all()
+
+
+@hopper
+@pytest.mark.parametrize('count', [1, 64, 65, 128, 352, 1200])
+@pytest.mark.parametrize('heads, kv_heads, size', [(16, 8, 128), (16, 16, 72)])
+@pytest.mark.parametrize('causal', [False, True])
+def test_sequences_do_not_see_each_other(count, heads, kv_heads, size, causal):
+    joined = torch.randn(4, count, heads + 2 * kv_heads, size, device='cuda').bfloat16()
+    q, k, v = joined.split([heads, kv_heads, kv_heads], 2)
+    out = torch.empty(4, count, heads * size, device='cuda', dtype=torch.bfloat16)
+    flash_attention(q, k, v, out, causal)
+    wanted = reference(q, k, v, causal)
+    assert (out.float() - wanted).norm() <= 2**-6 * wanted.norm()
 
 
 @hopper
 def test_keys_of_large_scores():
     """Blocks whose scores are all far below another's count for nothing, not for nan."""
-    q, k, v = (torch.randn(500, 2, 128, device='cuda').bfloat16() for _ in 'qkv')
-    k[:128] *= 200
-    out = torch.empty(500, 256, device='cuda', dtype=torch.bfloat16)
+    q, k, v = (torch.randn(1, 500, 2, 128, device='cuda').bfloat16() for _ in 'qkv')
+    k[:, :128] *= 200
+    out = torch.empty(1, 500, 256, device='cuda', dtype=torch.bfloat16)
     flash_attention(q, k, v, out)
-    wanted = F.scaled_dot_product_attention(*(x.float().transpose(0, 1)[None] for x in (q, k, v)))
-    error = out.float() - wanted[0].transpose(0, 1).flatten(1)
-    assert error.norm() <= 2**-6 * wanted.norm()
+    wanted = reference(q, k, v)
+    assert (out.float() - wanted).norm() <= 2**-6 * wanted.norm()
 
 
 def test_is_not_for_a_cpu():
