@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
@@ -78,7 +79,7 @@ class Processor:
         self.cutter = PatchCutter.of(processor.image_processor)
         tokenizer = processor.tokenizer
         self.tokenizer = tokenizer
-        self._decoder = tokenizer.backend_tokenizer     # a tenth of the time of its wrapper
+        self._backend = tokenizer.backend_tokenizer     # a tenth of the time of its wrapper
         self.eos = frozenset([*eos, tokenizer.eos_token_id]) - {None}
         self._media_tokens = (processor.image_token, processor.video_token)
         self.think, self.end_think = (self._special(text) for text in THINK)
@@ -122,7 +123,7 @@ class Processor:
         """The prompt of a text with a placeholder for each picture."""
         pixels = [self.cutter.resized(picture) for picture in pictures]
         grids = [self.cutter.grid(one) for one in pixels]
-        ids = np.array(self.tokenizer(written)['input_ids'])
+        ids = np.array(self._backend.encode(written).ids)
         repeats = np.ones(len(ids), np.int64)
         repeats[ids == self._processor.image_token_id] = [
             rows * columns // self.cutter.merge**2 for rows, columns in grids]
@@ -150,7 +151,7 @@ class Processor:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids, special tokens left out."""
-        return self._decoder.decode(ids, skip_special_tokens=True)
+        return self._backend.decode(ids, skip_special_tokens=True)
 
     def _prompt(self, ids: np.ndarray, kinds: Sequence[int],
                 frames: Mapping[int, Iterator[tuple[Grid, Tensor]]]) -> Prompt:
@@ -197,6 +198,7 @@ def _frames(grids: Tensor | None, pixels: Tensor | None) -> Iterator[tuple[Grid,
             start += rows * columns
 
 
+@lru_cache(maxsize=64)
 def _span_positions(rows: int, columns: int) -> Tensor:
     """[3, rows * columns]: one time, rows and columns counted from 0."""
     grid = torch.meshgrid(torch.zeros(1, dtype=torch.long), torch.arange(rows),
