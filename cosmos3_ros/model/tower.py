@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from .config import TransformerConfig
 from .kernels.quantize import FP8, Quantized, quantize
 from .kernels.relu2 import relu2
-from .layers import MLP, Dense, Fp8Dense, joined, norm
+from .layers import MLP, Dense, Fp8Dense, WideDense, joined, norm
 
 
 class Attention(nn.Module):
@@ -68,6 +68,7 @@ class Layer(nn.Module):
         self.attention = Attention(config, generation)
         self.post_norm = norm(config, config.hidden_size)
         self.mlp = MLP(config)
+        self.generation = generation
         self.products: Products | None = None
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -79,10 +80,12 @@ class Layer(nn.Module):
         """Join projections, once the weights are loaded; with `fp8` round the weights for good."""
         self.attention.join()
         kind, attention, mlp = Fp8Dense if fp8 else Dense, self.attention, self.mlp
+        # rounding before the square would be most of an action's error
+        wide = WideDense if self.generation and not fp8 else kind
         self.products = Products(
             kind(attention.qkv_weight, attention.qkv_bias),
             kind(attention.out.weight, attention.out.bias),
-            mlp.gate_proj and kind(mlp.gate_proj.weight), kind(mlp.up_proj.weight),
+            mlp.gate_proj and wide(mlp.gate_proj.weight), wide(mlp.up_proj.weight),
             kind(mlp.down_proj.weight), FP8 if fp8 else attention.qkv_weight.dtype)
         if fp8:
             attention.qkv_weight = None
@@ -108,7 +111,7 @@ class Products:
         if self.gate is None:
             return self.down(relu2(self.up(x), self.dtype))
         inner = F.silu(self.gate(x)) * self.up(x)
-        return self.down(quantize(inner) if self.dtype == FP8 else inner)
+        return self.down(quantize(inner) if self.dtype == FP8 else inner.to(self.dtype))
 
 
 class Tower(nn.Module):

@@ -26,10 +26,11 @@ def relu2_torch(x: Tensor, dtype: torch.dtype) -> Tensor | Quantized:
 
 
 def relu2_triton(x: Tensor, dtype: torch.dtype) -> Tensor | Quantized:
-    """The kernels: in place, or one program a row where a row needs its scale."""
+    """The kernels: in place if the type allows, or one program a row where a row needs its scale."""
     if dtype != FP8:
-        _relu2[(triton.cdiv(x.numel(), _BLOCK),)](x, x.numel(), BLOCK=_BLOCK, num_warps=8)
-        return x
+        out = x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)
+        _relu2[(triton.cdiv(x.numel(), _BLOCK),)](x, out, x.numel(), BLOCK=_BLOCK, num_warps=8)
+        return out
     rows, width = x.shape
     out, scale = torch.empty_like(x, dtype=FP8), x.new_empty(rows, 1, dtype=torch.float32)
     block = triton.next_power_of_2(width)
@@ -39,10 +40,10 @@ def relu2_triton(x: Tensor, dtype: torch.dtype) -> Tensor | Quantized:
 
 
 @triton.jit
-def _relu2(x_ptr, size, BLOCK: tl.constexpr):
+def _relu2(x_ptr, out_ptr, size, BLOCK: tl.constexpr):
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.maximum(tl.load(x_ptr + place, place < size, 0.0).to(tl.float32), 0.0)
-    tl.store(x_ptr + place, (x * x).to(x_ptr.dtype.element_ty), place < size)
+    tl.store(out_ptr + place, (x * x).to(out_ptr.dtype.element_ty), place < size)
 
 
 @triton.jit

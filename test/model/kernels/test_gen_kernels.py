@@ -70,6 +70,14 @@ def test_relu2(size, dtype):
 
 
 @pytest.mark.parametrize('size', SIZES)
+def test_relu2_of_a_wider_type(size):
+    x = draw(*size)
+    found = relu2_triton(x.clone(), HALF)
+    assert found.dtype == HALF
+    assert_same(found, relu2_torch(x, HALF), 2**-7)
+
+
+@pytest.mark.parametrize('size', SIZES)
 def test_relu2_in_fp8(size):
     x = draw(*size)
     assert_quantized(relu2_triton(x, FP8), relu2_torch(x, FP8))
