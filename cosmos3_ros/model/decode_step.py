@@ -20,16 +20,23 @@ from .kernels.token import choose, embed
 from .transformer import Transformer
 
 MOST_ROWS = 32
-ONE_ROW_WARPS, WARPS = 2, 4     # of the attention
+ATTENTION, ONE_ROW_ATTENTION = (64, 4), (16, 1)     # tokens at a time, warps
 FP8 = torch.float8_e4m3fn
 
 # By kind of layer: for one row, for up to 16, for up to 32
 SHAPES = {
     'qkv': (Shape(16, 1024, 8, 1), Shape(32, 128, 4, 4), Shape(16, 256, 4, 4)),
-    'out': (Shape(4, 2048, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
-    'up': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+    'out': (Shape(8, 2048, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+    'up': (Shape(2, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
     'down': (Shape(8, 1024, 8, 3), Shape(16, 512, 4, 4), Shape(16, 256, 4, 4)),
     'head': (Shape(4, 1024, 4, 1), Shape(32, 128, 4, 4), Shape(32, 128, 4, 4)),
+}
+ONE_ROW_FP8 = {
+    'qkv': Shape(4, 2048, 4, 1),
+    'out': Shape(4, 2048, 4, 1),
+    'up': Shape(8, 2048, 4, 1),
+    'down': Shape(4, 1024, 4, 3),
+    'head': Shape(4, 2048, 4, 1),
 }
 
 
@@ -138,7 +145,7 @@ class DecodeStep:
             attend(self._joined, state.keys[index], state.values[index], state.cos, state.sin,
                    state.filled, state.position, state.active, self._attended, self._joints, rows,
                    (attention.q_norm.weight, attention.k_norm.weight) if normed else None,
-                   self._eps, warps=ONE_ROW_WARPS if rows == 1 else WARPS)
+                   self._eps, *(ONE_ROW_ATTENTION if rows == 1 else ATTENTION))
             linear(self._attended, *self._out[index], rows, None, shapes['out'],
                    after=After.RESIDUAL, norm=norms[2 * index + 1], stream=inner)
             linear(inner, *self._up[index], rows, self._inner, shapes['up'], after=After.RELU2)
@@ -155,4 +162,6 @@ class DecodeStep:
     @staticmethod
     def _shape(kind: str, weight: Weight, rows: int) -> Shape:
         size = 0 if rows == 1 else 1 if rows <= 16 else 2
-        return SHAPES[kind][size].fitting(*weight.values.shape)
+        fp8 = size == 0 and weight.scale is not None
+        shape = ONE_ROW_FP8[kind] if fp8 else SHAPES[kind][size]
+        return shape.fitting(*weight.values.shape)

@@ -19,6 +19,8 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 
+from .chain import chained, let_next_start, wait_for_last
+
 
 class After(IntEnum):
     """What follows the product."""
@@ -78,20 +80,27 @@ class Stream:
 def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, rows, eps,
             N: tl.constexpr, K: tl.constexpr, PARTS: tl.constexpr, PARTS2: tl.constexpr,
             SCALED: tl.constexpr, NORMED: tl.constexpr, AFTER: tl.constexpr, R: tl.constexpr,
-            BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
+            BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, CHAINED: tl.constexpr):
+    if CHAINED:
+        let_next_start()
     block = tl.program_id(0)
     n = block * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)
     r = tl.arange(0, R)
     own = weight + n[:, None].to(tl.int64) * K
     if R == 1:
-        sums = tl.zeros([BN, BK], tl.float32)
-        for start in tl.range(0, K, BK, num_stages=STAGES):
+        w = tl.load(own + k[None, :], eviction_policy='evict_first')
+        if CHAINED:
+            wait_for_last()                 # the weights do not depend on it
+        sums = w.to(tl.float32) * tl.load(x + k).to(tl.float32)[None, :]
+        for start in tl.range(BK, K, BK, num_stages=STAGES):
             w = tl.load(own + start + k[None, :], eviction_policy='evict_first')
             part = tl.load(x + start + k)
             sums += w.to(tl.float32) * part.to(tl.float32)[None, :]
         acc = tl.sum(sums, 1)[:, None]
     else:
+        if CHAINED:
+            wait_for_last()
         acc = tl.zeros([BN, R], tl.float32)
         for start in tl.range(0, K, BK, num_stages=STAGES):
             w = tl.load(own + start + k[None, :], eviction_policy='evict_first')
@@ -148,7 +157,7 @@ def linear(x: Tensor | Stream, weight: Tensor, scale: Tensor | None, rows: int, 
         x.eps if normed else 0.0,
         N=n, K=k, PARTS=parts, PARTS2=triton.next_power_of_2(parts), SCALED=scale is not None,
         NORMED=normed, AFTER=int(after), R=padded, BN=shape.block_n, BK=shape.block_k,
-        STAGES=shape.stages, num_warps=shape.warps)
+        STAGES=shape.stages, num_warps=shape.warps, **chained(values.device, rows))
 
 
 def linear_twin(x: Tensor | Stream, weight: Tensor, scale: Tensor | None,

@@ -7,12 +7,15 @@ from torch import Tensor
 import triton
 import triton.language as tl
 
+from .chain import chained, let_next_start, wait_for_last
 from .skinny import Stream
 
 
 @triton.jit
 def _embed(tokens, table, norm, x, normed, squares, rows, WIDTH: tl.constexpr, R: tl.constexpr,
-           BLOCK: tl.constexpr):
+           BLOCK: tl.constexpr, CHAINED: tl.constexpr):
+    if CHAINED:
+        let_next_start()
     block = tl.program_id(0)
     r = tl.arange(0, R)
     n = block * BLOCK + tl.arange(0, BLOCK)
@@ -32,12 +35,16 @@ def embed(tokens: Tensor, table: Tensor, norm: Tensor, stream: Stream, rows: int
     width = table.shape[1]
     _embed[(width // stream.block,)](
         tokens, table, norm, stream.x, stream.normed, stream.squares, rows, WIDTH=width,
-        R=triton.next_power_of_2(rows), BLOCK=stream.block, num_warps=4)
+        R=triton.next_power_of_2(rows), BLOCK=stream.block, num_warps=4,
+        CHAINED=chained(table.device, rows)['CHAINED'])
 
 
 @triton.jit
 def _choose(best, indices, tokens, out, filled, position, step, active, BLOCKS: tl.constexpr,
-            BLOCKS2: tl.constexpr):
+            BLOCKS2: tl.constexpr, CHAINED: tl.constexpr):
+    if CHAINED:
+        let_next_start()
+        wait_for_last()
     row = tl.program_id(0)
     b = tl.arange(0, BLOCKS2)
     value = tl.load(best + row * BLOCKS + b, mask=b < BLOCKS, other=float('-inf'))
@@ -57,4 +64,4 @@ def choose(best: Tensor, indices: Tensor, tokens: Tensor, out: Tensor,
     """
     blocks = best.shape[1]
     _choose[(rows,)](best, indices, tokens, out, *counters, active, BLOCKS=blocks,
-                     BLOCKS2=triton.next_power_of_2(blocks), num_warps=8)
+                     BLOCKS2=triton.next_power_of_2(blocks), num_warps=8, **chained(best.device, rows))
