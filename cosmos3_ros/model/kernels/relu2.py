@@ -26,7 +26,7 @@ def relu2_torch(x: Tensor, dtype: torch.dtype) -> Tensor | Quantized:
 
 
 def relu2_triton(x: Tensor, dtype: torch.dtype) -> Tensor | Quantized:
-    """The kernels: in place if the type allows, or one program a row where a row needs its scale."""
+    """The kernels: in place if the type allows, or one program a row that needs its scale."""
     if dtype != FP8:
         out = x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)
         _relu2[(triton.cdiv(x.numel(), _BLOCK),)](x, out, x.numel(), BLOCK=_BLOCK, num_warps=8)

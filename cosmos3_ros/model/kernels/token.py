@@ -64,4 +64,5 @@ def choose(best: Tensor, indices: Tensor, tokens: Tensor, out: Tensor,
     """
     blocks = best.shape[1]
     _choose[(rows,)](best, indices, tokens, out, *counters, active, BLOCKS=blocks,
-                     BLOCKS2=triton.next_power_of_2(blocks), num_warps=8, **chained(best.device, rows))
+                     BLOCKS2=triton.next_power_of_2(blocks), num_warps=8,
+                     **chained(best.device, rows))
