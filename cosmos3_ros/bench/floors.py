@@ -34,8 +34,8 @@ BYTES = {'fp32': 4, 'bf16': 2, 'fp8': 1}
 class Floors:
     """Floors of one checkpoint in one precision, all in seconds unless said.
 
-    fp8 means the linears of the generation tower; attention, heads, the understanding tower and
-    the VAE count as bf16 then.
+    fp8 means the linears of the generation tower, and the weights that an answer's tokens read;
+    attention, keys and values, prompts and the VAE count as bf16 then.
     """
 
     config: TransformerConfig
@@ -130,19 +130,21 @@ class Floors:
         """Reading a prompt of `tokens` with a picture of `patches`, up to the first token."""
         flops = (vision_flops(vision, self.config.hidden_size, patches)
                  + answer_flops(self.config, tokens))
-        return max(self.compute(flops), self.read(self._understanding_bytes()))
+        return max(self.compute(flops), self.read(self._understanding * BYTES[self._others]))
 
     def token(self, streams: int, length: float) -> float:
         """A token for each stream: the weights once, and each stream's own keys and values."""
-        size = BYTES[self._others]
         width = self.config.num_key_value_heads * self.config.head_dim
-        keys = 2 * self.config.num_hidden_layers * width * length * size
-        return self.read(self._understanding_bytes() + streams * keys)
+        keys = 2 * self.config.num_hidden_layers * width * length
+        return self.read(self._understanding * BYTES[self.precision]
+                         + streams * keys * BYTES[self._others])
 
-    def _understanding_bytes(self) -> float:
+    @property
+    def _understanding(self) -> int:
+        """Weights of the understanding tower and of the head."""
         config = self.config
-        weights = config.num_hidden_layers * layer_weights(config)
-        return (weights + config.vocab_size * config.hidden_size) * BYTES[self._others]
+        return (config.num_hidden_layers * layer_weights(config)
+                + config.vocab_size * config.hidden_size)
 
 
 def pixels(latent: tuple[int, int]) -> tuple[int, int]:
