@@ -19,18 +19,23 @@ class Download:
     """Values of the device on their way to the host."""
 
     def __init__(self, values: Tensor):
-        self._host, self._arrived = values, None
+        self._host, self._event = values, None
         if values.is_cuda:
             self._host = torch.empty_like(values, device='cpu', pin_memory=True)
             self._host.copy_(values, non_blocking=True)
-            self._arrived = torch.cuda.Event()
-            self._arrived.record()
+            self._event = torch.cuda.Event()
+            self._event.record()
 
     def __len__(self) -> int:
         return len(self._host)
 
+    @property
+    def arrived(self) -> bool:
+        """Whether `get` would not wait."""
+        return self._event is None or self._event.query()
+
     def get(self) -> np.ndarray:
         """Wait for the values; they lie in memory of their own."""
-        if self._arrived is not None:
-            self._arrived.synchronize()
+        if self._event is not None:
+            self._event.synchronize()
         return self._host.numpy().copy(order='K')

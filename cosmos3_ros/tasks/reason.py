@@ -3,9 +3,9 @@
 """Answers to many questions at once, in one job.
 
 Each advance of the job is some pictures encoded, a part of some prompts read, or one token for
-every stream. Between two tokens at most two chunks are read, and prompts take turns, so that a
-long prompt holds others up for two chunks at a time. Tokens are read back one step late: the
-device works on the next step while the host turns the last one into text.
+every stream. Between two tokens at most three chunks are read, and prompts take turns, so that a
+long prompt holds others up for three chunks at a time. Tokens are turned into text when they have
+arrived; the host is at most a step ahead of them, so that the device need not wait for it.
 """
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ class Reasoner:
         if self._decoder is None:
             self._decoder = Decoder(self._model.transformer, self._count, self._length, self._fp8)
             self._reader = PromptReader(self._model, self._decoder, self._chunk)
-        while self._admit():
+        newest = 0
+        while not self._over():
             yield from self._read()
-            if self._writing:
-                self._step()
-            self._collect(keep=1 if self._writing else 0)
+            before, newest = newest, self._step() if self._writing else newest
+            self._collect(before)
             yield
 
     def _forget(self) -> None:
@@ -113,8 +113,15 @@ class Reasoner:
         self._writing: list[OpenQuestion] = []
         self._unread = Unread()
 
-    def _admit(self) -> bool:
-        """Give free slots to those that wait longest; False, and the job ends, if none is open."""
+    def _over(self) -> bool:
+        """Whether nothing is open; the job ends then, and the next question starts another."""
+        with self._lock:
+            if not self._open:
+                self._job = None
+            return not self._open
+
+    def _admit(self) -> None:
+        """Give free slots to those that wait longest."""
         self._drop_cancelled()
         with self._lock:
             while self._waiting and (grant := self._grant(self._waiting[0])):
@@ -124,9 +131,6 @@ class Reasoner:
                 for copy in grant.copies:
                     self._decoder.copy(copy.source, copy.target, copy.count)
                 self._reading.append(stream)
-            if not self._open:
-                self._job = None
-            return bool(self._open)
 
     def _grant(self, stream: OpenQuestion) -> Grant | None:
         keys = stream.prompt.keys
@@ -160,15 +164,17 @@ class Reasoner:
     def _read(self) -> Job:
         """Read prompts in turn, as much as may come between two tokens of those that write."""
         read = 0
+        self._admit()
         while self._reading:
             streams = self._reader.together(self._reading)
             tokens = self._reader.tokens(streams)
             if read and read + tokens > self._reader.most:
                 break
             read += tokens
-            yield from self._read_on(streams)
-            yield
-            self._drop_cancelled()
+            for _ in self._read_on(streams):
+                yield
+                self._collect()
+            self._admit()
 
     def _read_on(self, streams: list[OpenQuestion]) -> Job:
         """Read the next part of some prompts; an error ends the question that has it alone."""
@@ -183,6 +189,7 @@ class Reasoner:
                 self._join(streams, logits)
         except Exception as error:      # noqa: B902 - out of memory, for one
             self._failed(streams, error)
+        yield
 
     def _failed(self, streams: list[OpenQuestion], error: Exception) -> None:
         """End a question whose prompt was not read; of several each has one more try, alone."""
@@ -202,8 +209,8 @@ class Reasoner:
             self._writing.append(stream)
         self._unread.send(streams, range(len(streams)), first)
 
-    def _step(self) -> None:
-        """One token for every stream that writes."""
+    def _step(self) -> int:
+        """One token for every stream that writes; the number under which they come."""
         streams = list(self._writing)
         for stream in streams:
             stream.steps += 1
@@ -211,11 +218,11 @@ class Reasoner:
         tokens = self._decoder.step(
             min(rows, self._count), max(stream.read + stream.steps for stream in streams),
             any(stream.choice.random for stream in streams))
-        self._unread.send(streams, [stream.slot for stream in streams], tokens)
+        return self._unread.send(streams, [stream.slot for stream in streams], tokens)
 
-    def _collect(self, keep: int) -> None:
-        """Turn tokens that have arrived into text, but for the newest `keep` steps."""
-        for stream, token in self._unread.arrived(keep):
+    def _collect(self, number: int = 0) -> None:
+        """Turn tokens that have arrived into text; wait for those up to `number`."""
+        for stream, token in self._unread.take(number):
             if not stream.ended:
                 self._write(stream, token)
 

@@ -127,6 +127,17 @@ def test_questions_that_come_together_share_what_reads_their_pictures(tiny, pass
         HandDriven(tiny).ask(question).token_ids for question in questions]
 
 
+def test_questions_that_come_while_others_are_read_are_read_before_the_next_step(tiny, passes):
+    driven = HandDriven(tiny, slots=5)
+    handles = [driven.submit(SHORT)]
+    while not counts(passes, 'read'):
+        driven.advance()
+    handles += [driven.submit(SHORT) for _ in range(4)]
+    driven.finish(*handles)
+    kinds = [kind for kind, _ in passes]
+    assert kinds[:kinds.index('step')] == ['read', *['prefill'] * 4]    # with a start in the cache
+
+
 def test_short_prompt_does_not_wait_for_a_long_one(tiny):
     driven = HandDriven(tiny, chunk=16)
     slow, quick = driven.submit(LONG), driven.submit(SHORT)
