@@ -25,6 +25,15 @@ def single(function: Callable[..., T], *arguments: Any) -> Generator[None, None,
     yield
 
 
+def pauses(steps: int, most: int) -> frozenset[int]:
+    """After which of `steps` (from 1) a job yields, for units alike of at most `most` steps.
+
+    Not after the last: a short unit at the end would be over before the next is launched.
+    """
+    units = -(-steps // max(1, most))
+    return frozenset(steps * unit // units for unit in range(1, units))
+
+
 def meanwhile(job: Generator[Any, None, T], call: Callable[[], None]) -> Generator[Any, None, T]:
     """A job, with a call made as soon as its first unit is launched.
 

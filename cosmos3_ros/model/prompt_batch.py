@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .job import pauses
 from .kernels.add_norm import add_norm
 from .kernels.place_heads import place_heads
 from .layers import attend_in_each
@@ -74,7 +75,7 @@ def read_prompts(network: Transformer, x: Tensor, rotary: tuple[Tensor, Tensor],
     wanted. Yields between layers; returns [prompts, hidden], before the final norm. The residual
     stream is fp32.
     """
-    dtype, unit = x.dtype, max(1, TOKENS_PER_UNIT // len(x))
+    dtype, ends = x.dtype, pauses(len(network.und.layers), TOKENS_PER_UNIT // len(x))
     x, y = x.to(torch.float32, copy=True), None
     for index, layer in enumerate(network.und.layers):
         norm = layer.input_norm
@@ -85,7 +86,7 @@ def read_prompts(network: Transformer, x: Tensor, rotary: tuple[Tensor, Tensor],
             x, attended = x[last], attended[last]       # nothing reads the others any more
         y, norm = layer.products.out(attended), layer.post_norm
         y = layer.products.feed_forward(add_norm(x, y, norm.weight, norm.eps, dtype))
-        if (index + 1) % unit == 0:
+        if index + 1 in ends:
             yield
     return (x + y).to(dtype)
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 from .branches import Branches, KeyValues, Prefix
 from .config import TransformerConfig
-from .job import finish, single
+from .job import finish, pauses, single
 from .kernels.add_norm import add_norm
 from .kernels.flash_attention import suits
 from .kernels.quantize import FP8, LARGEST, Quantized, quantize
@@ -171,10 +171,10 @@ class Transformer(nn.Module):
     def _pass(self, branches: Branches, x: Tensor,
               depth: int) -> Generator[None, None, Tensor]:
         """Run layers over the residual stream x; returns what is to be added to it in the end."""
-        y, unit = None, max(1, TOKENS_PER_UNIT // len(x))
+        y, ends = None, pauses(depth, TOKENS_PER_UNIT // len(x))
         for index in range(depth):
             y = self._layer(branches, index, x, y)
-            if (index + 1) % unit == 0:
+            if index + 1 in ends:
                 yield
         return y
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 import torch.nn.functional as F
 
 from .config import CheckpointError
-from .job import finish
+from .job import finish, pauses
 from .layers import attend_in_each, joined
 
 PREFIX = 'model.'       # of the stored names, before ours
@@ -166,10 +166,11 @@ class _Tower(nn.Module):
 
     def encoding(self, patches: Tensor, places: Tensor) -> Generator[None, None, Tensor]:
         x = self.embeddings.patch_embedding(patches) + places
-        unit = max(1, _PATCHES_PER_UNIT // (x.shape[0] * x.shape[1]))
-        for index, layer in enumerate(self.encoder.layers, 1):
+        layers = self.encoder.layers
+        ends = pauses(len(layers), _PATCHES_PER_UNIT // (x.shape[0] * x.shape[1]))
+        for index, layer in enumerate(layers, 1):
             x = layer(x)
-            if index % unit == 0:
+            if index in ends:
                 yield
         return self.post_layernorm(x)
 

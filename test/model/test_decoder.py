@@ -122,7 +122,7 @@ def test_padding_touches_nothing_but_the_column_kept_for_it(tiny):
                 assert (cache[:, slot, :, lengths.get(slot, 0):LENGTH] == 7).all()
 
 
-@pytest.mark.parametrize(('unit', 'count'), [(10**6, 1), (1, 3)])
+@pytest.mark.parametrize(('unit', 'count'), [(10**6, 1), (1, 2)])
 def test_batches_are_recorded_once_and_replayed_for_other_prompts_and_slots(tiny, monkeypatch,
                                                                             unit, count):
     monkeypatch.setattr(prompt_batch, 'TOKENS_PER_UNIT', unit)
@@ -141,7 +141,7 @@ def test_batches_are_recorded_once_and_replayed_for_other_prompts_and_slots(tiny
             logits = read(tiny, decoder, names, slots, 350)
             for name, row in zip(names, logits, strict=True):
                 assert near(row, prefill(tiny, name, LENGTH))
-    assert [graph.replays for graph in graphs] == [3] * count       # one for each part
+    assert [graph.replays for graph in graphs] == [3] * count       # one for each layer, or for all
 
 
 def test_rotary_values_are_those_of_the_table(tiny):

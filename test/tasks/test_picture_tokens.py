@@ -103,7 +103,7 @@ def test_forgotten_places_are_made_again(tiny, kept, spans, monkeypatch):
         assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
 
 
-@pytest.mark.parametrize(('unit', 'count'), [(10**6, 1), (1, 3)])
+@pytest.mark.parametrize(('unit', 'count'), [(10**6, 1), (1, 2)])
 @torch.inference_mode()
 def test_recorded_batches_encode_other_pictures(tiny, kept, monkeypatch, unit, count):
     monkeypatch.setattr(vision, '_PATCHES_PER_UNIT', unit)
@@ -119,4 +119,4 @@ def test_recorded_batches_encode_other_pictures(tiny, kept, monkeypatch, unit, c
         encoded = finish(kept.encoding(spans))
         for span in spans:
             assert torch.allclose(encoded[span.key], alone(tiny, span), atol=1e-5)
-    assert [graph.replays for graph in graphs] == [3] * count       # one for each part
+    assert [graph.replays for graph in graphs] == [3] * count       # one for each layer, or for all
