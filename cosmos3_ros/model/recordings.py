@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class Recordings:
         if self._make_graph is None:
             if not inputs[0].is_cuda:
                 return (yield from work(*inputs))
-            self._make_graph = _cuda_graphs()
+            self._make_graph = _CudaGraphs()
         if key not in self._known:
             result = yield from work(*inputs)       # compiles and chooses, which no graph may
             self._known[key] = None
@@ -121,7 +122,20 @@ class _CudaGraph:
         self._graph.replay()
 
 
-def _cuda_graphs() -> Callable[[], Graph]:
-    """Makes graphs that are replayed one after the other, in the memory that they share."""
-    stream, pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-    return lambda: _CudaGraph(stream, pool)
+class _CudaGraphs:
+    """Makes graphs that are replayed one after the other, in the memory that they share.
+
+    With its last graph (forgotten, or given up while it was recorded) a pool of memory is lost:
+    PyTorch refuses to record into it again.
+    """
+
+    def __init__(self) -> None:
+        self._stream, self._pool = torch.cuda.Stream(), None
+        self._living: WeakSet[_CudaGraph] = WeakSet()
+
+    def __call__(self) -> Graph:
+        if not self._living:
+            self._pool = torch.cuda.graph_pool_handle()
+        graph = _CudaGraph(self._stream, self._pool)
+        self._living.add(graph)
+        return graph

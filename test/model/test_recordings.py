@@ -1,13 +1,15 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that are run, recorded and replayed, with graphs that tell what was done to them."""
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from itertools import count
 
 import pytest
 import torch
 
 from cosmos3_ros.model.job import finish
-from cosmos3_ros.model.recordings import KEPT, Recordings
+from cosmos3_ros.model.recordings import KEPT, Recordings, _CudaGraphs
 
 
 class Graph:
@@ -159,6 +161,85 @@ def test_without_a_device_jobs_are_only_run():
     for _ in range(3):
         assert finish(recordings.run('key', work, torch.ones(1))).item() == 2
     assert work.units == 9
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """Graphs of each pool that live: none may be recorded into a pool that has lost its last."""
+    users = Counter()
+
+    class CUDAGraph:
+        pool = None
+
+        def capture_begin(self, pool, capture_error_mode):
+            if pool in users and not users[pool]:
+                raise RuntimeError('it->second->use_count > 0 INTERNAL ASSERT FAILED')
+            users[pool] += 1
+            self.pool = pool
+
+        def capture_end(self):
+            pass
+
+        def replay(self):
+            pass
+
+        def __del__(self):
+            users[self.pool] -= 1
+
+    handles = count(1)
+    for name, stand_in in (('CUDAGraph', CUDAGraph), ('Stream', lambda: None),
+                           ('stream', lambda stream: nullcontext()),
+                           ('graph_pool_handle', lambda: next(handles))):
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    return users
+
+
+@pytest.fixture
+def on_cuda(pools):
+    return Recordings(_CudaGraphs())
+
+
+def test_graphs_of_an_owner_share_a_pool(on_cuda, pools):
+    work = Work()
+    for key in 'aabb':
+        finish(on_cuda.run(key, work, torch.ones(1)))
+    assert list(pools.values()) == [6]
+
+
+def test_recording_given_up_is_made_the_next_time(on_cuda, pools):
+    work = Work()
+    finish(on_cuda.run('key', work, torch.ones(1)))
+    job = on_cuda.run('key', work, torch.ones(1))
+    next(job)
+    job.close()
+    assert list(pools.values()) == [0]
+    for _ in range(2):
+        assert finish(on_cuda.run('key', work, torch.ones(1))).item() == 2
+    assert work.units == 3 + 1 + 3
+
+
+def test_recording_that_failed_leaves_others_possible(on_cuda):
+    fails = False
+
+    def work(x):
+        if fails:
+            raise torch.OutOfMemoryError('no memory left')
+        yield
+        return 2 * x
+
+    finish(on_cuda.run('key', work, torch.ones(1)))
+    fails = True
+    with pytest.raises(torch.OutOfMemoryError):
+        finish(on_cuda.run('key', work, torch.ones(1)))
+    fails = False
+    for key in ('key', 'other', 'other'):
+        assert finish(on_cuda.run(key, work, torch.ones(1))).item() == 2
+
+
+def test_recording_after_all_were_forgotten(on_cuda):
+    work = Work()
+    for key in ('first', 'first', *range(KEPT), KEPT - 1):
+        assert finish(on_cuda.run(key, work, torch.ones(1))).item() == 2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason='needs a GPU')
