@@ -28,6 +28,7 @@ from .pictures import PatchCutter
 from .vision import Grid
 
 THINK = ('<think>', '</think>')
+AT_ONCE = 2     # questions; more would end later, and keep the engine's thread from the interpreter
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Processor:
 
     def __init__(self, processor: ProcessorMixin, eos: Sequence[int]):
         self._processor = processor
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()       # the processor is not safe to call from many threads
+        self._turns = threading.Semaphore(AT_ONCE)
         self.cutter = PatchCutter.of(processor.image_processor)
         tokenizer = processor.tokenizer
         self.tokenizer = tokenizer
@@ -113,11 +115,13 @@ class Processor:
         messages: list[dict[str, Any]] = [{'role': 'user', 'content': content}]
         if system:
             messages.insert(0, {'role': 'system', 'content': [{'type': 'text', 'text': system}]})
-        written = self._processor.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
-        if videos or self.cutter is None:
+        cut = self.cutter is not None and not videos
+        with self._turns if cut else self._lock:
+            written = self._processor.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinking)
+            if cut:
+                return self._cut(written, pictures)
             return self._processed(written, pictures, videos)
-        return self._cut(written, pictures)
 
     def _cut(self, written: str, pictures: Sequence[np.ndarray]) -> Prompt:
         """The prompt of a text with a placeholder for each picture."""
@@ -133,7 +137,7 @@ class Processor:
 
     def _processed(self, written: str, pictures: Sequence[np.ndarray],
                    videos: Sequence[Video]) -> Prompt:
-        """The same through the processor; it is not safe to call from many threads."""
+        """The same through the processor."""
         media: dict[str, Any] = {}
         if pictures:
             media['images'] = [Image.fromarray(picture) for picture in pictures]
@@ -141,9 +145,8 @@ class Processor:
             media['videos'] = [torch.from_numpy(np.ascontiguousarray(video.frames))
                                .permute(0, 3, 1, 2) for video in videos]
             media['video_metadata'] = [_metadata(video) for video in videos]
-        with self._lock:
-            batch = self._processor(text=[written], return_tensors='pt',
-                                    return_mm_token_type_ids=True, **media)
+        batch = self._processor(text=[written], return_tensors='pt', return_mm_token_type_ids=True,
+                                **media)
         frames = {1: _frames(batch.get('image_grid_thw'), batch.get('pixel_values')),
                   2: _frames(batch.get('video_grid_thw'), batch.get('pixel_values_videos'))}
         return self._prompt(batch['input_ids'][0].numpy(), batch['mm_token_type_ids'][0].tolist(),

@@ -3,13 +3,17 @@
 """Questions as transformers' processor and model read them."""
 from concurrent.futures import ThreadPoolExecutor
 import dataclasses
+import threading
+import time
 
 import pytest
 import torch
 
+from cosmos3_ros.model import processor
 from cosmos3_ros.model.checkpoint import load, open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
-from cosmos3_ros.model.processor import Processor
+from cosmos3_ros.model.pictures import PatchCutter
+from cosmos3_ros.model.processor import AT_ONCE, Processor
 from cosmos3_ros.tasks.question import Question
 from reasoner import QUESTIONS, patches, picture, reference_inputs, video
 
@@ -94,6 +98,39 @@ def test_questions_are_read_by_many_threads_at_once(tiny):
         prompts = list(threads.map(lambda question: encode(tiny, question), questions))
     for question, prompt in zip(questions, prompts, strict=True):
         assert (prompt.keys == encode(tiny, question).keys).all()
+
+
+def test_few_questions_are_read_at_a_time(tiny, monkeypatch):
+    inside, most = [], []
+    resized = PatchCutter.resized
+
+    def slow(cutter, pixels):
+        inside.append(None)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return resized(cutter, pixels)
+    monkeypatch.setattr(PatchCutter, 'resized', slow)
+    with ThreadPoolExecutor(8) as threads:
+        prompts = list(threads.map(lambda i: tiny.processor.encode('What?', [picture(i)]),
+                                   range(16)))
+    assert max(most) == AT_ONCE and len(prompts) == len(most) == 16
+
+
+def test_picture_does_not_wait_for_a_video(tiny, monkeypatch):
+    videos, go_on = QUESTIONS['video'], threading.Event()
+    metadata = processor._metadata
+
+    def slow(one):
+        assert go_on.wait(10)
+        return metadata(one)
+    monkeypatch.setattr(processor, '_metadata', slow)
+    with ThreadPoolExecutor(3) as threads:
+        slow_ones = [threads.submit(encode, tiny, videos) for _ in range(3)]
+        assert tiny.processor.encode('What?', [picture(1)]).spans
+        assert not any(one.done() for one in slow_ones)
+        go_on.set()
+        assert all(len(one.result().spans) == 5 for one in slow_ones)
 
 
 def test_thinking_is_open_only_where_the_template_opened_it(tiny):
