@@ -88,10 +88,16 @@ def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, ro
     k = tl.arange(0, BK)
     r = tl.arange(0, R)
     own = weight + n[:, None].to(tl.int64) * K
+    here = (r < rows)[None, :]
+    at = r[None, :] * N + n[:, None]
+    # One row: everything is loaded before the sum across warps, whose barriers a load would wait
+    # for. More rows: nothing takes registers from the product.
     if R == 1:
+        factor, following = _of_outputs(scale, norm, n, SCALED, AFTER)
         w = tl.load(own + k[None, :], eviction_policy='evict_first')
         if CHAINED:
-            wait_for_last()                 # the weights do not depend on it
+            wait_for_last()                 # nothing above depends on it
+        each, before = _of_rows(squares, y, at, r, rows, here, PARTS, PARTS2, NORMED, AFTER)
         sums = w.to(tl.float32) * tl.load(x + k).to(tl.float32)[None, :]
         for start in tl.range(BK, K, BK, num_stages=STAGES):
             w = tl.load(own + start + k[None, :], eviction_policy='evict_first')
@@ -99,33 +105,26 @@ def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, ro
             sums += w.to(tl.float32) * part.to(tl.float32)[None, :]
         acc = tl.sum(sums, 1)[:, None]
     else:
-        if CHAINED:
-            wait_for_last()
         acc = tl.zeros([BN, R], tl.float32)
         for start in tl.range(0, K, BK, num_stages=STAGES):
             w = tl.load(own + start + k[None, :], eviction_policy='evict_first')
             part = tl.load(x + r[None, :] * K + start + k[:, None])
             acc = tl.dot(w.to(x.dtype.element_ty), part, acc, input_precision='ieee')
+        factor, following = _of_outputs(scale, norm, n, SCALED, AFTER)
+        each, before = _of_rows(squares, y, at, r, rows, here, PARTS, PARTS2, NORMED, AFTER)
     if SCALED:
-        acc *= tl.load(scale + n)[:, None]
+        acc *= factor[:, None]
     if NORMED:
-        p = tl.arange(0, PARTS2)
-        each = tl.load(squares + r[:, None] * PARTS + p[None, :],
-                       mask=(p < PARTS)[None, :] & (r < rows)[:, None], other=0.0)
         acc *= tl.rsqrt(tl.sum(each, 1) / K + eps)[None, :]
-    here = (r < rows)[None, :]
-    at = r[None, :] * N + n[:, None]
     if AFTER == 1:
         acc = tl.maximum(acc, 0.0)
         acc = acc * acc
     if AFTER == 2:
         kind: tl.constexpr = y.dtype.element_ty
-        added = acc.to(kind).to(tl.float32) + tl.load(y + at, mask=here, other=0.0).to(tl.float32)
-        added = added.to(kind)
+        added = (acc.to(kind).to(tl.float32) + before.to(tl.float32)).to(kind)
         tl.store(y + at, added, mask=here)
         wide = added.to(tl.float32)
-        following = tl.load(norm + n).to(tl.float32)[:, None]
-        tl.store(normed + at, (wide * following).to(kind), mask=here)
+        tl.store(normed + at, (wide * following.to(tl.float32)[:, None]).to(kind), mask=here)
         tl.store(squares_out + r * (N // BN) + block, tl.sum(wide * wide, 0), mask=r < rows)
     elif AFTER == 3:
         best, place = tl.max(acc, 0, return_indices=True)
@@ -133,6 +132,22 @@ def _linear(x, weight, scale, squares, norm, y, normed, squares_out, indices, ro
         tl.store(indices + r * (N // BN) + block, place + block * BN, mask=r < rows)
     else:
         tl.store(y + at, acc.to(y.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _of_outputs(scale, norm, n, SCALED: tl.constexpr, AFTER: tl.constexpr):
+    """Scale of each output, and its weight in the next norm; anything where there is none."""
+    return tl.load(scale + n) if SCALED else n, tl.load(norm + n) if AFTER == 2 else n
+
+
+@triton.jit
+def _of_rows(squares, y, at, r, rows, here, PARTS: tl.constexpr, PARTS2: tl.constexpr,
+             NORMED: tl.constexpr, AFTER: tl.constexpr):
+    """Sums of squares of each row, and what the product is added to, if anything."""
+    p = tl.arange(0, PARTS2)
+    each = tl.load(squares + r[:, None] * PARTS + p[None, :], other=0.0,
+                   mask=(p < PARTS)[None, :] & (r < rows)[:, None]) if NORMED else p
+    return each, tl.load(y + at, mask=here, other=0.0) if AFTER == 2 else at
 
 
 def linear(x: Tensor | Stream, weight: Tensor, scale: Tensor | None, rows: int, y: Tensor,
