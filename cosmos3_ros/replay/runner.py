@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 import json
 from pathlib import Path
@@ -42,11 +42,13 @@ FORMAT = 'cosmos3-replay/2'
 class Chunk:
     """Targets, float64 [h, 8], of an observation; `stamp` and `ready` in ns of recorded time.
 
-    `seconds`: until the answer came, by the machine's clock. `refused`: observations so far.
+    `inputs`: stamps of what was seen, in ns by stream. `seconds`: until the answer came, by the
+    machine's clock. `refused`: observations so far.
     """
 
     stamp: int
     ready: int
+    inputs: Mapping[str, int]
     seed: int
     targets: np.ndarray
     seconds: float
@@ -113,7 +115,7 @@ def replay(bag: Bag, setup: Setup, pace: Pace, instruction: str, seed: int, ask:
             _count(refused, codes, code, str(error))
             continue
         stamp = moment.snapshot.stamp
-        chunks.append(Chunk(stamp, moment.ready, number, targets, seconds,
+        chunks.append(Chunk(stamp, moment.ready, moment.snapshot.stamps, number, targets, seconds,
                             sum(refused.values())))
         if (stamp - bag.start) * STRIP >= len(strip) * (bag.end - bag.start):
             strip.append(((stamp - bag.start) * 1e-9, _thumbnail(observation)))

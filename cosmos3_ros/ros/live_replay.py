@@ -161,8 +161,9 @@ class _Player:
     def _on_chunk(self, chunk: ActionChunk) -> None:
         targets = np.array(chunk.positions).reshape(chunk.horizon, -1)
         stamp, latency = nanoseconds(chunk.header.stamp), nanoseconds(chunk.latency)
-        self._chunks.append(Chunk(stamp, stamp + latency, chunk.seed, targets, latency * 1e-9,
-                                  self._drops.counts.total()))
+        inputs = dict(zip(chunk.input_names, map(nanoseconds, chunk.input_stamps)))
+        self._chunks.append(Chunk(stamp, stamp + latency, inputs, chunk.seed, targets,
+                                  latency * 1e-9, self._drops.counts.total()))
 
 
 @contextlib.contextmanager

@@ -66,6 +66,12 @@ class Snapshot:
         """When the observation was made: the wrist picture's stamp."""
         return self.pictures[WRIST].stamp
 
+    @property
+    def stamps(self) -> dict[str, int]:
+        """When each of its messages was made, in ns: cameras by name, then `joint_states`."""
+        return {name: picture.stamp for name, picture in self.pictures.items()} | {
+            'joint_states': self.reading.stamp}
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -18,13 +18,13 @@ def action_chunk(request: Request, targets: np.ndarray, names: Sequence[str], ch
                  now: int) -> ActionChunk:
     """Return targets [h, n] for a request's observation; `now`: ns, the time of publication."""
     snapshot = request.snapshot
-    stamps = [picture.stamp for picture in snapshot.pictures.values()] + [snapshot.reading.stamp]
+    stamps = snapshot.stamps
     chunk = ActionChunk(
         step=to_duration(round(STEP * 1e9)), horizon=len(targets), names=list(names),
         positions=targets.ravel().tolist(), control_mode='joint_position',
         instruction=request.instruction, sequence=request.sequence, seed=request.seed,
-        checkpoint=checkpoint, input_names=[*snapshot.pictures, 'joint_states'],
-        input_stamps=[to_time(stamp) for stamp in stamps],
+        checkpoint=checkpoint, input_names=list(stamps),
+        input_stamps=[to_time(stamp) for stamp in stamps.values()],
         latency=to_duration(now - snapshot.stamp))
     chunk.header.stamp = to_time(snapshot.stamp)
     return chunk
