@@ -23,7 +23,7 @@ class Start:
     """Frame 0 of a video: uint8 [H, W, 3] RGB or None, where it is from and when it was taken."""
 
     picture: np.ndarray | None
-    frame_id: str
+    frame_id: str       # of a camera; empty for another source
     name: str
     stamp: int          # ns, node clock
 

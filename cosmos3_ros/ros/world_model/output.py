@@ -28,10 +28,14 @@ class Output:
         self._frame = node.create_publisher(RolloutFrame, '~/frame', QoSProfile(depth=4 * DEPTH))
 
     def publish(self, frame: Frame, opened: Opened, name: str) -> None:
-        """Send a frame of the session `name`; its stamp is the time that it predicts."""
+        """Send a frame of the session `name`; its stamp is the time that it predicts.
+
+        Sessions may start from one picture: the name in `frame_id` tells their frames apart.
+        """
         session, start = opened.session, opened.start
         stamp = to_time(start.stamp + round(frame.index / session.fps * 1e9))
-        header = Header(stamp=stamp, frame_id=start.frame_id)
+        frame_id = f'imagined/{name}/{start.frame_id}'.rstrip('/')
+        header = Header(stamp=stamp, frame_id=frame_id)
         if self._raw.get_subscription_count():
             self._raw.publish(from_rgb(frame.image, header))
         if self._compressed.get_subscription_count():

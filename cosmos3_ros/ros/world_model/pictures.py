@@ -28,15 +28,14 @@ class Pictures:
         """
         if goal.camera:
             picture, received = self._newest(goal.camera, now)
-            frame = received.message.header.frame_id
-            return Start(picture, f'imagined/{frame}', goal.camera, received.stamp)
+            return Start(picture, received.message.header.frame_id, goal.camera, received.stamp)
         if goal.picture.data:
-            return Start(to_rgb(goal.picture), 'imagined', 'picture', now)
+            return Start(to_rgb(goal.picture), '', 'picture', now)
         if goal.actions or goal.follow_policy:
             newest = {name: self._newest(name, now) for name in CAMERAS}
             pictures = {name: picture for name, (picture, _) in newest.items()}
-            return Start(compose(pictures), 'imagined', 'composed', newest[WRIST][1].stamp)
-        return Start(None, 'imagined', '', now)
+            return Start(compose(pictures), '', 'composed', newest[WRIST][1].stamp)
+        return Start(None, '', '', now)
 
     def _newest(self, name: str, now: int) -> tuple[np.ndarray, Received]:
         received = self._cameras.newest(name, now)

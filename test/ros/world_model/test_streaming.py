@@ -64,7 +64,7 @@ def test_stamps_are_predicted_times_and_the_frame_says_imagined(setup, start, re
     assert [nanoseconds(frame.header.stamp) - taken for frame in reader.frames] == [
         i * 62_500_000 for i in range(5)]
     last = reader.frames[-1]
-    assert last.header.frame_id == 'imagined/wrist_optical_frame'
+    assert last.header.frame_id == f'imagined/{last.session}/wrist_optical_frame'
     assert last.input_names == ['wrist']
     assert nanoseconds(last.input_stamps[0]) == taken
 
@@ -92,8 +92,9 @@ def test_picture_in_the_goal_is_frame_0(world, model):
     videos = [world.video(world.run(frames=5, seed=1, picture=compress(
         picture, Header(), 'png'))[1].session, 5) for picture in pictures]
     assert np.abs(videos[0][0].astype(int) - videos[1][0]).mean() > 1
-    assert world.frames[0].header.frame_id == 'imagined'
-    assert world.frames[0].input_names == ['picture']
+    first = world.frames[0]
+    assert first.header.frame_id == f'imagined/{first.session}'
+    assert first.input_names == ['picture']
 
 
 def test_one_picture_from_text(world):
