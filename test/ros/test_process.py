@@ -13,9 +13,9 @@ import time
 from cosmos3_ros.action import Imagine, Reason
 from cosmos3_ros.msg import Question
 import pytest
-from rclpy.action import ActionClient
 from rclpy.context import Context
 
+from action_client import ActionClient
 from waiting import wait_for
 
 # A test machine may need seconds for a chunk.

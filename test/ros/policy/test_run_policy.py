@@ -7,8 +7,8 @@ from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from cosmos3_ros.action import RunPolicy
 import pytest
-from rclpy.action import ActionClient
 
+from action_client import ActionClient
 from waiting import quiet, wait_for
 
 Outcome = RunPolicy.Result

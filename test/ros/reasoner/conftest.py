@@ -1,16 +1,13 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """A reasoner node with the tiny checkpoint, and a plain client of it."""
-from collections import defaultdict
 from concurrent.futures import Future
-import uuid
 
 import pytest
-from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
-from unique_identifier_msgs.msg import UUID
 
+from action_client import ActionClient
 from waiting import wait_for
 
 
@@ -22,13 +19,8 @@ class Desk:
         from cosmos3_ros.srv import Ask
         self.setup, self.model = setup, model
         self.service = setup.cell.node.create_client(Ask, 'reasoner/ask')
-        self.action = ActionClient(setup.cell.node, Reason, 'reasoner/reason')
-        # not by the client, which drops the feedback that it reads after the result of its goal
-        self._feedback = defaultdict(list)
-        setup.cell.node.create_subscription(
-            Reason.Impl.FeedbackMessage, 'reasoner/reason/_action/feedback',
-            lambda message: self._feedback[bytes(message.goal_id.uuid)].append(message.feedback),
-            QoSProfile(depth=1000))
+        self.action = ActionClient(setup.cell.node, Reason, 'reasoner/reason',
+                                   feedback_sub_qos_profile=QoSProfile(depth=1000))
 
     def acquire(self, reference, dtype):
         """What a ModelLibrary does."""
@@ -65,10 +57,11 @@ class Desk:
         """Send a goal: future of its handle, and the list that its feedback goes to."""
         from cosmos3_ros.action import Reason
         from cosmos3_ros.msg import Question
-        key = uuid.uuid4().bytes
-        future = self.action.send_goal_async(Reason.Goal(question=Question(text=text, **fields)),
-                                             goal_uuid=UUID(uuid=list(key)))
-        return future, self._feedback[key]
+        feedback = []
+        future = self.action.send_goal_async(
+            Reason.Goal(question=Question(text=text, **fields)),
+            feedback_callback=lambda message: feedback.append(message.feedback))
+        return future, feedback
 
     def send(self, *words, **fields):
         future, feedback = self.send_async(*words, **fields)

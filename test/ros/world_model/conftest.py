@@ -10,13 +10,13 @@ from cosmos3_ros.msg import RolloutFrame
 from cosmos3_ros.srv import CloseSession, Steer
 import numpy as np
 import pytest
-from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import Image
 
+from action_client import ActionClient
 from waiting import wait_for
 
 CAMERAS = ('wrist', 'exterior_left', 'exterior_right')
