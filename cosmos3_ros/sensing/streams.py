@@ -24,6 +24,7 @@ WRIST = 'wrist'
 JOINT_HISTORY = 1_000_000_000   # ns; a picture older than this is refused by any sensible limit
 FUTURE = 50_000_000             # ns by which a stamp may lie ahead: a /clock of 20 Hz lags as much
 FRAMES_WATCHED = 150            # 10 s at 15 Hz
+PAUSE = 1_000_000_000           # ns without a message, then its source has stopped for a while
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class JointReading:
-    """Arm joints [7] in rad and rad/s, the gripper joint in its own units, stamp in ns."""
+    """Arm joints [7] in rad and rad/s, the gripper joint in its own units, stamp in ns.
+
+    A velocity that the driver does not know (none, or NaN) is 0.
+    """
 
     stamp: int
     joints: np.ndarray
@@ -115,6 +119,7 @@ class Stream:
         if self.latest is not None:
             self._watch(stamp - self.latest.stamp)
         self.latest = Received(message, stamp or now, arrival)
+        self.incompatible = ''          # somebody is heard
 
     def hertz(self) -> float:
         """Messages a second, by arrival."""
@@ -131,7 +136,7 @@ class Stream:
         return sum(losses), sum(losses) + len(losses)
 
     def _watch(self, gap: int) -> None:
-        if self.unstamped or gap <= 0:
+        if self.unstamped or not 0 < gap < PAUSE:
             return
         usual = int(np.median(self._gaps)) if len(self._gaps) > 4 else gap
         self._losses.append(max(0, round(gap / usual) - 1))
@@ -159,7 +164,7 @@ class JointStream(Stream):
         for joints, history in zip(self.groups, self._histories):
             if set(joints).issubset(message.name):
                 history.append(self.latest)
-                while self.latest.stamp - history[0].stamp > JOINT_HISTORY:
+                while abs(self.latest.stamp - history[0].stamp) > JOINT_HISTORY:
                     history.popleft()
 
     def nearest(self, stamp: int | None) -> JointReading | Refusal:
@@ -189,7 +194,8 @@ class JointStream(Stream):
         positions = np.array([message.position[column] for column in chosen])
         if len(message.velocity) != len(message.name):
             return positions, np.zeros(len(chosen))
-        return positions, np.array([message.velocity[column] for column in chosen])
+        velocities = np.array([message.velocity[column] for column in chosen])
+        return positions, np.where(np.isfinite(velocities), velocities, 0.0)
 
     def _missing(self) -> Refusal:
         if self.latest is None:

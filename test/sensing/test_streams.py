@@ -184,6 +184,37 @@ def test_lost_frames_are_counted_by_their_stamps():
     assert lost == 3 and total == 39    # the first frame has no frame before it
 
 
+def test_velocity_that_is_not_finite_counts_as_unknown():
+    streams = filled(without=['joints'])
+    velocities = [0.1, float('nan'), 0.3, float('inf'), 0.5, 0.6, 0.7, float('nan')]
+    streams.put(streams.joints, joint_state(START, velocities=velocities), START)
+    assert streams.present(START).velocities.tolist() == [0.1, 0, 0.3, 0, 0.5, 0.6, 0.7]
+
+
+def test_pause_of_a_camera_is_no_loss():
+    streams = make_streams()
+    stream = streams.cameras['wrist']
+    for at in [*range(0, 600, 100), *range(60_000, 60_600, 100)]:
+        streams.put(stream, picture(START + at * MS), START)
+    assert stream.losses[0] == 0
+
+
+def test_joint_states_are_kept_for_a_second_even_after_one_from_the_future():
+    streams = filled(without=['joints'])
+    streams.put(streams.joints, joint_state(START + 3_600_000 * MS), START)
+    for at in range(0, 5000, 100):
+        streams.put(streams.joints, joint_state(START + at * MS), START + at * MS)
+    assert len(streams.joints._histories[0]) == 11
+    assert streams.joints.nearest(START).stamp == START + 3900 * MS
+
+
+def test_publisher_that_is_heard_ends_what_was_wrong_with_another():
+    streams = filled()
+    streams.joints.incompatible = 'nobody is heard'
+    filled(streams, START + 10 * MS)
+    assert streams.joints.incompatible == ''
+
+
 def test_nothing_is_left_after_a_clear():
     streams = filled()
     streams.clear()
