@@ -193,12 +193,12 @@ class PolicyNode(LifecycleNodeMixin, Node):
 
     def _read_clock(self) -> int | None:
         """Node time in ns; None before the first /clock. A jump back starts everything anew."""
-        now = self._now()
+        with self._clock_lock:          # else a thread that is held up looks like a jump
+            now = self._now()
+            last, self._last_time = self._last_time, now or self._last_time
         if now == 0:
             self._say('clock', 'use_sim_time is true: waiting for /clock', once=True)
             return None
-        with self._clock_lock:
-            last, self._last_time = self._last_time, now
         if last - now > BACKWARD:
             self._start_anew(last, now)
         return now
@@ -207,10 +207,9 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self.get_logger().warning(f'time jumped back by {(last - now) * 1e-9:.1f} s: buffers and '
                                   'chunks in flight are dropped, the arm is disarmed')
         self._motion.disarm(last, 'time jumped back')
-        self._requests.pipeline.flush()
-        self._instructions.end(Outcome.FAILED, 'time jumped back')
         self._streams.clear()
-        self._requests.forget()
+        self._requests.start_anew()
+        self._instructions.end(Outcome.FAILED, 'time jumped back')
 
     def _tick(self) -> None:
         now = self._read_clock()
@@ -238,9 +237,9 @@ class PolicyNode(LifecycleNodeMixin, Node):
         self._instructions.on_chunk(
             request.sequence, now - stamp, self._requests.pipeline.in_flight)
 
-    def _drop(self, code: str, text: str) -> None:
+    def _drop(self, code: str, text: str, sequence: int | None) -> None:
         self._count_drop(code, text)
-        self._instructions.on_drop()
+        self._instructions.on_drop(sequence)
 
     def _count_drop(self, code: str, text: str) -> None:
         self._requests.counts.drop(code, text)
@@ -249,21 +248,25 @@ class PolicyNode(LifecycleNodeMixin, Node):
 
     # Commands
 
-    def _on_instruction(self, text: str, seed: int, outcome: int | None) -> None:
+    def _on_instruction(self, text: str, seed: int, outcome: int | None) -> int:
         self.get_logger().info(f'instruction: {text!r}')
         flush = outcome is not None or self._settings['on_new_instruction'] == 'flush'
         now = self._now()
-        self._requests.instruct(text if self._active else '', seed, now if flush else None)
+        first = self._requests.instruct(text if self._active else '', seed,
+                                        now if flush else None)
         if flush and outcome != Outcome.SUCCEEDED:  # then the last chunk is executed to its end
             self._motion.halt(now)
+        return first
 
     def _arm(self, command: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
         if not command.data:
             was_armed = self._motion.disarm(self._now())
             response.success, response.message = True, 'disarmed' if was_armed else 'not armed'
         else:
-            reason = (self._motion.arm(self._now()) if self._active
-                      else 'the node is not active: activate it first')
+            reason = self._motion.arm(self._now()) if self._active else ''
+            if not self._active:        # perhaps since then
+                self._motion.disarm(self._now())
+                reason = 'the node is not active: activate it first'
             response.success, response.message = not reason, reason or 'armed'
         self.get_logger().info(f'arm {command.data}: {response.message}')
         return response

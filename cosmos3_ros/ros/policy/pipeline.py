@@ -64,7 +64,7 @@ class Pipeline:
         self._delivering = ThreadPoolExecutor(1, 'deliver')
         self._lock = threading.Lock()
         self._flights: dict[Request, Future | None] = {}
-        self._sequence = self._epoch = self.max_in_flight = 0
+        self.sequence = self._epoch = self.max_in_flight = 0    # sequence: of the next request
 
     @property
     def in_flight(self) -> int:
@@ -74,8 +74,8 @@ class Pipeline:
     def start(self, snapshot: Snapshot, instruction: str, seed: int, deadline: float) -> None:
         """Send a request off."""
         with self._lock:
-            request = Request(snapshot, instruction, seed, deadline, self._sequence, self._epoch)
-            self._sequence += 1
+            request = Request(snapshot, instruction, seed, deadline, self.sequence, self._epoch)
+            self.sequence += 1
             self._flights[request] = None
             self.max_in_flight = max(self.max_in_flight, len(self._flights))
         self._hand_over(self._observing, self._submit, request)
@@ -92,7 +92,7 @@ class Pipeline:
         """Flush, and count requests from 0 again."""
         self.flush()
         with self._lock:
-            self._sequence, self.max_in_flight = 0, len(self._flights)
+            self.sequence, self.max_in_flight = 0, len(self._flights)
 
     def close(self) -> None:
         """Flush and end both threads; they finish what they are at."""

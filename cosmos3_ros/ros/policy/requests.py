@@ -29,13 +29,14 @@ class Requests:
 
     `make_job`: see PolicyNode. `now`: node time in ns, 0 for none yet. `accept` gets the request
     and its targets, float64 [h, 8], finite and in order, on the delivering thread. `dropped` gets
-    a code and a reason for every observation that gives no chunk.
+    a code, a reason and the request's sequence number, None before there is a request, for every
+    observation that gives no chunk.
     """
 
     def __init__(self, engine: Engine, make_job: Callable[[Observation, int], Job],
                  streams: Streams, settings: Settings, now: Callable[[], int],
                  accept: Callable[[Request, np.ndarray], None],
-                 dropped: Callable[[str, str], None]):
+                 dropped: Callable[[str, str, int | None], None]):
         self.settings = settings
         self.instruction = ''           # '': nothing is asked
         self.simulated_time = False
@@ -48,7 +49,7 @@ class Requests:
                                  self.try_start)
         self._starting = threading.Lock()
         self._first_seed = self._seeds_used = 0
-        self.forget()
+        self._published = 0, 0          # epoch and wrist picture's stamp of the newest chunk
 
     @property
     def waiting_for(self) -> str:
@@ -64,10 +65,11 @@ class Requests:
         self._intake.refused = None
         self.set_seed(-1)
 
-    def instruct(self, text: str, seed: int = -1, flush_at: int | None = None) -> None:
+    def instruct(self, text: str, seed: int = -1, flush_at: int | None = None) -> int:
         """Ask for something else, with seeds from `seed` on if it is not negative.
 
-        `flush_at` (ns): drop what is in flight and use no observation from before then.
+        `flush_at` (ns): drop what is in flight and use no observation from before then. Returns
+        the sequence number of the first request for it.
         """
         with self._starting:
             self.instruction = text
@@ -76,11 +78,13 @@ class Requests:
             if flush_at is not None:
                 self._intake.skip_to(flush_at)
                 self.pipeline.flush()
+            return self.pipeline.sequence
 
-    def forget(self) -> None:
-        """Forget which observations were used: time has jumped."""
-        self._intake.forget()
-        self._published = 0             # stamp of a wrist picture
+    def start_anew(self) -> None:
+        """Drop what is in flight and forget which observations were used: time has jumped."""
+        with self._starting:
+            self.pipeline.flush()
+            self._intake.forget()
 
     def set_seed(self, seed: int) -> None:
         """Count seeds up from `seed`, else from the parameter, else from a drawn one."""
@@ -101,7 +105,7 @@ class Requests:
         finally:
             self._starting.release()
         if unused is not None:          # without the lock: whoever is told may call `instruct`
-            self._dropped(unused.code, unused.text)
+            self._dropped(unused.code, unused.text, None)
 
     def _start(self, now: int, instruction: str) -> Refusal | None:
         """Take an observation; returns why an earlier one stays unused, if that is clear now."""
@@ -123,7 +127,7 @@ class Requests:
         if refusal := self._refusal(request, targets):
             self._drop(request, *refusal)
             return
-        self._published = request.snapshot.stamp
+        self._published = request.epoch, request.snapshot.stamp
         self.counts.chunk_latency.add(latency * 1e3)
         self._accept(request, targets)
 
@@ -137,10 +141,11 @@ class Requests:
         if age > limit:
             return 'late', (f'chunk {request.sequence} came {age * 1e3:.0f} ms after its '
                             f'observation, wanted at most {limit * 1e3:.0f} (max_reply_age)')
-        if request.snapshot.stamp <= self._published:
+        epoch, newest = self._published
+        if request.epoch == epoch and request.snapshot.stamp <= newest:
             return 'superseded', (f'chunk {request.sequence} came after the chunk of a newer '
                                   'observation')
         return None
 
-    def _drop(self, _: Request, code: str, text: str) -> None:
-        self._dropped(code, text)
+    def _drop(self, request: Request, code: str, text: str) -> None:
+        self._dropped(code, text, request.sequence)

@@ -28,7 +28,8 @@ class Run:
     """A goal that is being served."""
 
     handle: ServerGoalHandle
-    until: int | None                   # ns, node clock
+    first: int = 0                      # sequence number of its first request
+    until: int | None = None            # ns, node clock; known once there is a clock
     chunks: int = 0
     dropped: int = 0
 
@@ -37,16 +38,17 @@ class Instructions:
     """The instruction in force, from whoever spoke last.
 
     A goal of run_policy takes over from the topic and from older goals; a new text on the topic
-    takes over from a goal. When a goal ends there is no instruction. `changed` is called with the
-    new instruction, the seed that its first chunk should have (-1 for any), and the outcome of the
-    goal if one has ended and nobody took over.
+    takes over from a goal, and an empty one always does. When a goal ends there is no instruction.
+    `changed` is called with the new instruction, the seed that its first chunk should have (-1 for
+    any), and the outcome of the goal if one has ended and nobody took over; it returns the
+    sequence number of the first request for that instruction.
 
     Execution of a goal is only scheduled when it has ended: rclpy's executor polls a coroutine
     that awaits something without pause.
     """
 
     def __init__(self, node: Node, active: Callable[[], bool],
-                 changed: Callable[[str, int, int | None], None], group: CallbackGroup):
+                 changed: Callable[[str, int, int | None], int], group: CallbackGroup):
         self._node = node
         self._active = active
         self._changed = changed
@@ -77,7 +79,7 @@ class Instructions:
     def on_chunk(self, sequence: int, latency: int, in_flight: int) -> None:
         """Report a published chunk to the goal; `latency` in ns."""
         with self._lock:
-            if (run := self._run) is None:
+            if (run := self._run) is None or sequence < run.first:
                 return
             run.chunks += 1
             run.handle.publish_feedback(RunPolicy.Feedback(
@@ -86,17 +88,21 @@ class Instructions:
             if run.chunks == run.handle.request.max_chunks:
                 self.end(Outcome.SUCCEEDED, f'{run.chunks} chunks published')
 
-    def on_drop(self) -> None:
-        """Count an observation that gave no chunk."""
+    def on_drop(self, sequence: int | None) -> None:
+        """Count an observation that gave no chunk; `sequence` is None if it was not asked about."""
         with self._lock:
-            if self._run is not None:
-                self._run.dropped += 1
+            run = self._run
+            if run is not None and (sequence is None or sequence >= run.first):
+                run.dropped += 1
 
     def check(self, now: int) -> None:
         """End the goal if it was cancelled or its time is over."""
         with self._lock:
             if (run := self._run) is None:
                 return
+            timeout = nanoseconds(run.handle.request.timeout)
+            if run.until is None and timeout > 0:
+                run.until = now + timeout
             if run.handle.is_cancel_requested:
                 self.end(Outcome.CANCELLED, 'cancelled by the client')
             elif run.until is not None and now >= run.until:
@@ -113,7 +119,7 @@ class Instructions:
         text = message.data.strip()
         with self._lock:
             repeated, self._heard = text == self._heard, text
-            if self._run is not None and repeated:
+            if self._run is not None and repeated and text:
                 return                  # a publisher that repeats itself, not a new wish
             self._end(Outcome.PREEMPTED, f'a new instruction took over: {text!r}')
             self._set(text)
@@ -130,14 +136,15 @@ class Instructions:
         return GoalResponse.ACCEPT
 
     def _begin(self, handle: ServerGoalHandle) -> None:
-        goal, now = handle.request, self._node.get_clock().now().nanoseconds
-        timeout = nanoseconds(goal.timeout)
+        goal = handle.request
         with self._lock:
             self._end(Outcome.PREEMPTED, f'a newer goal took over: {goal.instruction!r}')
-            self._run = Run(handle, now + timeout if timeout > 0 else None)
+            self._run = Run(handle)
             if not handle.is_cancel_requested:
                 handle._update_state(GoalEvent.EXECUTE)     # execute() would also schedule it
             self._set(goal.instruction.strip(), goal.seed)
+            if not self._active():      # since it was admitted
+                self.end(Outcome.FAILED, 'the node was stopped')
 
     def _end(self, outcome: int, message: str) -> bool:
         run, self._run = self._run, None
@@ -152,4 +159,6 @@ class Instructions:
     def _set(self, text: str, seed: int = -1) -> None:
         changed, self.text = text != self.text, text
         if changed or seed >= 0:
-            self._changed(text, seed, None)
+            first = self._changed(text, seed, None)
+            if self._run is not None:
+                self._run.first = first

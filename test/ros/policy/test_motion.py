@@ -1,6 +1,7 @@
 # Copyright 2026 The cosmos3_ros Authors
 # SPDX-License-Identifier: Apache-2.0
 """When the policy node moves an arm, with what messages, and how it stops."""
+import sys
 import time
 
 import numpy as np
@@ -187,3 +188,45 @@ def test_time_that_jumps_back_resets_and_disarms(setup):
     assert setup.cell.status('motion')[0] == ERROR
     assert setup.cell.status('motion')[2]['armed'] == 'False'
     after_ticks(lambda: seconds(setup.cell.chunks[-1].header.stamp) < 60)
+
+
+def test_thread_that_is_held_up_is_no_jump_of_time(setup, monkeypatch):
+    node = moving(setup)
+    read, late = node._now, [True]
+
+    def now():
+        moment = read()
+        if sys._getframe(1).f_code.co_name == '_read_clock' and late:
+            late.clear()
+            time.sleep(0.3)             # others read the clock meanwhile, if they can
+        return moment
+
+    monkeypatch.setattr(node, '_now', now)
+    count = len(setup.cell.trajectories)
+    wait_for(lambda: not late and len(setup.cell.trajectories) > count + 5)
+    assert node._motion.armed
+
+
+def test_node_that_stops_while_it_is_armed_is_not_armed(setup, monkeypatch):
+    node = setup.policy_node(allow_motion=True)
+    arm = node._motion.arm
+    monkeypatch.setattr(node._motion, 'arm', lambda now: (node.trigger_deactivate(), arm(now))[1])
+    answer = wait_for(lambda: setup.cell.set_arm(True))
+    assert not answer.success and 'not active' in answer.message
+    node.trigger_activate()
+    assert not node._motion.armed
+
+
+def test_unknown_velocities_do_not_spoil_the_stop(setup, monkeypatch):
+    publish = setup.cell.joints.publish
+
+    def without_velocities(message):
+        message.velocity = [float('nan')] * len(message.name)
+        publish(message)
+
+    monkeypatch.setattr(setup.cell.joints, 'publish', without_velocities)
+    moving(setup)
+    setup.cell.set_arm(False)
+    stop = wait_for(lambda: [message for message in setup.cell.trajectories
+                             if seconds(message.header.stamp) == 0])[-1]
+    assert np.isfinite([*stop.points[0].positions, *stop.points[0].velocities]).all()

@@ -4,9 +4,10 @@
 import time
 
 from action_msgs.msg import GoalStatus
-from builtin_interfaces.msg import Duration
+from builtin_interfaces.msg import Duration, Time
 from cosmos3_ros.action import RunPolicy
 import pytest
+from rosgraph_msgs.msg import Clock
 
 from action_client import ActionClient
 from waiting import quiet, wait_for
@@ -142,3 +143,58 @@ def test_a_cancelled_goal_stops_the_arm_and_a_finished_one_lets_it_arrive(setup,
     ended(handle)
     assert quiet(setup.cell.trajectories)
     assert (len(setup.cell.trajectories[-1].points) == 1) is halts
+
+
+def test_empty_text_ends_every_goal(setup, send):
+    setup.policy_node()
+    for _ in range(2):                          # nothing was heard before; the same was
+        handle, _ = send()
+        setup.cell.say('')
+        assert ended(handle)[1].outcome == Outcome.PREEMPTED
+    assert quiet(setup.cell.chunks)
+
+
+@pytest.mark.parametrize('rule', ['flush', 'finish'])
+def test_requests_of_an_earlier_instruction_are_not_counted(setup, send, rule):
+    node = setup.policy_node(on_new_instruction=rule)
+    setup.cell.say('old')
+    wait_for(lambda: setup.cell.chunks)
+    setup.policy.release.clear()
+    wait_for(lambda: node._requests.pipeline.in_flight == 2)
+    handle, feedback = send('new', max_chunks=2)
+    setup.policy.release.set()
+    result = ended(handle)[1]
+    assert (result.outcome, result.chunks, result.dropped) == (Outcome.SUCCEEDED, 2, 0)
+    wait_for(lambda: len(feedback) == 2)
+    instructions = {chunk.sequence: chunk.instruction for chunk in setup.cell.chunks}
+    assert [instructions[message.sequence] for message in feedback] == ['new', 'new']
+
+
+def test_goal_whose_node_stops_before_it_begins_ends_as_failed(setup, send, monkeypatch):
+    node = setup.policy_node()
+    instructions = node._instructions
+    monkeypatch.setattr(instructions._server, '_handle_accepted_callback', lambda handle: (
+        node.trigger_deactivate(), instructions._begin(handle)))
+    handle, _ = send()
+    status, result = ended(handle)
+    assert status == GoalStatus.STATUS_ABORTED and result.outcome == Outcome.FAILED
+    node.trigger_activate()
+    assert quiet(setup.cell.chunks) and not setup.cell.chunks
+
+
+def test_time_of_a_goal_starts_with_the_clock(setup, send):
+    setup.policy_node(use_sim_time=True)
+    clock = setup.cell.node.create_publisher(Clock, '/clock', 10)
+    future = send(timeout=Duration(sec=60))[0].get_result_async()
+
+    def at(second):
+        clock.publish(Clock(clock=Time(sec=second)))
+        return future.done()
+
+    wait_for(clock.get_subscription_count)
+    for _ in range(10):                         # the node looks at its goal every 50 ms
+        at(100)
+        time.sleep(0.05)
+    assert not at(159)
+    wait_for(lambda: at(161))
+    assert future.result().result.outcome == Outcome.TIMEOUT
