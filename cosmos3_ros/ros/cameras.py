@@ -13,7 +13,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CompressedImage, Image
 
 from cosmos3_ros.droid.observation import CAMERAS
-from cosmos3_ros.sensing.streams import Received, Stream
+from cosmos3_ros.sensing.streams import FUTURE, Received, Stream
 
 KINDS = {'raw': Image, 'compressed': CompressedImage}
 VIDEO_FPS = 2.0                         # what the reasoner's processor samples videos at
@@ -25,6 +25,7 @@ class Cameras:
 
     `listener`: the node whose executor receives them. `memory`: s of video that is remembered,
     at 2 frames a second, so that raw 640x480 pictures of ten seconds take 18 MB a camera.
+    Raises ValueError for an unknown transport.
     """
 
     def __init__(self, node: Node, listener: Node, memory: float = 0.0):
@@ -36,6 +37,9 @@ class Cameras:
         for name in CAMERAS:
             topic, transport = (node.get_parameter(f'cameras.{name}.{part}').value
                                 for part in ('topic', 'transport'))
+            if transport not in KINDS:
+                raise ValueError(f'parameter cameras.{name}.transport: found {transport!r}, '
+                                 f'wanted one of {", ".join(KINDS)}')
             topic = node.resolve_topic_name(
                 topic + ('/compressed' if transport == 'compressed' else ''))
             self._streams[name] = stream = Stream(name, topic)
@@ -46,7 +50,8 @@ class Cameras:
     def newest(self, name: str, now: int) -> Received:
         """The newest picture as of `now` (ns).
 
-        Raises ValueError for an unknown camera, one without a picture, or an old picture.
+        Raises ValueError for an unknown camera, one without a picture, or a picture that is old
+        or lies in the future.
         """
         if name not in self._streams:
             raise ValueError(f'camera {name!r} is unknown: wanted one of {", ".join(CAMERAS)}')
@@ -58,6 +63,10 @@ class Cameras:
             found = 'no picture yet' if age is None else f'the newest is {age * 1e-9:.2f} s old'
             raise ValueError(f'camera {name}: {found} on {stream.topic}, wanted one of the last '
                              f'{limit:.2f} s: check that it publishes')
+        if age < -FUTURE:
+            raise ValueError(f'camera {name}: the newest picture on {stream.topic} lies '
+                             f'{-age * 1e-9:.2f} s in the future: put it and this node on one '
+                             'clock')
         return received
 
     def video(self, name: str, seconds: float, now: int) -> list[Received]:
@@ -67,7 +76,8 @@ class Cameras:
         """
         newest = self.newest(name, now)
         with self._lock:
-            frames = [one for one in self._videos[name] if one.stamp >= now - seconds * 1e9]
+            frames = [one for one in self._videos[name]
+                      if now - seconds * 1e9 <= one.stamp <= newest.stamp]
         return frames or [newest]
 
     def _store(self, stream: Stream, message: Any) -> None:

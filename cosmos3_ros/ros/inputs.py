@@ -20,10 +20,13 @@ class Inputs:
     """
 
     def __init__(self, owner: Node):
-        """The helper has the owner's namespace and context, and its name with `_inputs`."""
+        """The helper has the owner's namespace and context, and its name with `_inputs`.
+
+        Nothing is remapped for it: it is given topics that the owner has resolved.
+        """
         self.node = Node(
             f'{owner.get_name()}_inputs', namespace=owner.get_namespace(), context=owner.context,
-            start_parameter_services=False, enable_rosout=False)
+            start_parameter_services=False, enable_rosout=False, use_global_arguments=False)
         self._executor = SingleThreadedExecutor(context=owner.context)
         self._executor.add_node(self.node)
         self._closing = threading.Event()

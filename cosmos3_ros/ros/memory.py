@@ -13,6 +13,9 @@ from cosmos3_ros.engine.memory import plan
 from cosmos3_ros.engine.sessions import free_bytes
 from cosmos3_ros.model.checkpoint import open_checkpoint
 from cosmos3_ros.model.config import CheckpointError
+from cosmos3_ros.ros.policy.node import PolicyNode
+from cosmos3_ros.ros.reasoner.node import ReasonerNode
+from cosmos3_ros.ros.world_model.node import WorldModelNode
 
 
 def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
@@ -20,13 +23,13 @@ def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
 
     Empty if a checkpoint is missing or cannot be opened: its node says why when it is configured.
     """
-    by_name = {node.get_name(): node for node in nodes}
+    by_kind = {type(node): node for node in nodes}
 
-    def value(node: str, parameter: str, default=0):
-        return by_name[node].get_parameter(parameter).value if node in by_name else default
+    def value(kind: type[Node], parameter: str, default=0):
+        return by_kind[kind].get_parameter(parameter).value if kind in by_kind else default
 
-    base = value('reasoner', 'checkpoint', '') or value('world_model', 'checkpoint', '')
-    policy = value('policy', 'policy_checkpoint', '') or value('policy', 'checkpoint', '')
+    base = value(ReasonerNode, 'checkpoint', '') or value(WorldModelNode, 'checkpoint', '')
+    policy = value(PolicyNode, 'policy_checkpoint', '') or value(PolicyNode, 'checkpoint', '')
     references = {'base': base, 'policy': policy if policy != base else ''}
     dtype = pick_dtype(nodes[0].get_parameter('precision').value, engine.device)
     try:
@@ -36,12 +39,12 @@ def plan_memory(nodes: Sequence[Node], engine: Engine) -> str:
         opened = {}
     if not opened:
         return ''
-    found = plan(opened, dtype, chunks=value('policy', 'chunks_in_flight'),
-                 slots=value('reasoner', 'question_slots'),
-                 length=value('reasoner', 'question_length'),
-                 fp8_decode=value('reasoner', 'fp8_decode', False) and (
+    found = plan(opened, dtype, chunks=value(PolicyNode, 'chunks_in_flight'),
+                 slots=value(ReasonerNode, 'question_slots'),
+                 length=value(ReasonerNode, 'question_length'),
+                 fp8_decode=value(ReasonerNode, 'fp8_decode', False) and (
                      engine.device.type == 'cuda'),
-                 sessions=value('world_model', 'session_limit'),
+                 sessions=value(WorldModelNode, 'session_limit'),
                  graphs=engine.device.type == 'cuda')
     free = free_bytes(engine.device)
     found.check(free, str(engine.device))
