@@ -11,6 +11,7 @@ from torch import Tensor
 _MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)     # of splitmix64, as signed numbers
 _GOLDEN = -0x61C8864680B583EB
 _MASK = (1 << 24) - 1                                         # fp32 holds 24 bits exactly
+_COLDEST = 1e-20        # takes the likeliest token as smaller ones do; logits over it stay finite
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def sample(logits: Tensor, sampling: Sampling, random: bool) -> Tensor:
     likeliest = logits.argmax(-1)
     if not random:
         return likeliest
-    heat = torch.where(sampling.temperature > 0, sampling.temperature, 1.0)
+    heat = torch.where(sampling.temperature > 0, sampling.temperature, 1.0).clamp(min=_COLDEST)
     ordered, tokens = (logits / heat[:, None]).sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(logits.shape[1], device=logits.device)
     top_k = torch.where(sampling.top_k > 0, sampling.top_k, logits.shape[1])
@@ -62,7 +63,7 @@ def sample(logits: Tensor, sampling: Sampling, random: bool) -> Tensor:
     share = share * ((before < sampling.top_p[:, None]) | (rank == 0))
     reached = share.cumsum(-1)
     target = uniform(sampling.seed, sampling.step)[:, None] * reached[:, -1:]
-    last = (share > 0).sum(-1, keepdim=True) - 1
+    last = ((share > 0).sum(-1, keepdim=True) - 1).clamp(min=0)     # NaN: no share is above 0
     choice = torch.searchsorted(reached, target, right=True).minimum(last)
     return torch.where(sampling.temperature > 0, tokens.gather(1, choice)[:, 0], likeliest)
 

@@ -97,5 +97,6 @@ class Detokenizer:
 
 def _start_of_any(stops: Sequence[str], text: str) -> str:
     """The longest end of `text` with which a stop string may begin."""
-    starts = (stop[:size] for stop in stops for size in range(len(stop) - 1, 0, -1))
+    starts = (stop[:size] for stop in stops
+              for size in range(min(len(stop) - 1, len(text)), 0, -1))
     return max((start for start in starts if text.endswith(start)), key=len, default='')

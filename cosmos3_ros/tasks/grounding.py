@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 import json
-import math
 from typing import Any
 
 import cv2
@@ -111,7 +110,7 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
         return None
     if not all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in value):
         return None
-    if not all(math.isfinite(x) and 0 <= x <= SCALE for x in value):
+    if not all(0 <= x <= SCALE for x in value):
         return None
     x, y = value[0::2], value[1::2]
     corners = [(min(x), min(y)), (max(x), max(y))] if len(value) == 4 else [(x[0], y[0])]
@@ -121,4 +120,5 @@ def _numbers(value: Any) -> tuple[float, ...] | None:
 def _region(label: str, numbers: tuple[float, ...], width: int, height: int) -> Region:
     pixels = tuple(number / SCALE * (height if i % 2 else width)
                    for i, number in enumerate(numbers))
+    label = label.encode(errors='replace').decode()     # half a character ends rclpy's process
     return Region(label, numbers, pixels)

@@ -11,6 +11,8 @@ import numpy as np
 
 from ..model.processor import Video
 
+STOP_CHARACTERS = 1000      # of all stop strings: each token is compared with their starts
+
 
 class QuestionError(ValueError):
     """A question that cannot be asked: names the field, what was found and wanted."""
@@ -29,8 +31,8 @@ class Question:
     """One user turn: pictures, then videos, then the text.
 
     `pictures`: uint8 [H, W, 3] RGB each. `temperature`: 0 takes the likeliest token; `top_k`: 0
-    is off; `top_p`: 1 is off. `stop`: strings that end the answer (not the thinking); they are
-    not part of it. `max_tokens` counts the thinking too.
+    is off; `top_p`: 1 is off. `stop`: strings that end the answer (not the thinking), at most
+    1000 characters in all; they are not part of it. `max_tokens` counts the thinking too.
     """
 
     text: str
@@ -49,6 +51,10 @@ class Question:
         """Raise QuestionError for a value that makes no sense."""
         if not self.text.strip():
             raise QuestionError('text: empty, wanted a question')
+        stops = sum(map(len, self.stop))
+        if stops > STOP_CHARACTERS:
+            raise QuestionError(f'stop: found {stops} characters in all, wanted at most '
+                                f'{STOP_CHARACTERS}: name fewer or shorter strings')
         for name, holds, wanted in (
                 ('max_tokens', self.max_tokens >= 1, 'at least 1'),
                 ('temperature', 0 <= self.temperature < math.inf, 'a number from 0 on'),

@@ -47,6 +47,25 @@ def test_temperature_zero_takes_the_likeliest_beside_rows_that_sample():
     assert (tokens[0::2] == 1).all() and tokens[1::2].unique().numel() > 3
 
 
+@pytest.mark.parametrize('temperature', [1e-6, 1e-30, 1e-38, 1e-42])    # the last is subnormal
+def test_smallest_temperatures_take_the_likeliest(temperature):
+    logits = torch.cat([100 * LOGITS, -100 * LOGITS])
+    rows = rows_of(2, temperature)
+    assert sample(logits, rows, random=True).tolist() == logits.argmax(-1).tolist()
+
+
+@pytest.mark.parametrize('bad', [torch.nan, torch.inf, -torch.inf])
+def test_logits_that_are_not_finite_give_some_token_and_leave_other_rows(bad):
+    rows = rows_of(3, 1.0, 0.9, 4)
+    rows.seed[:] = torch.arange(3)
+    logits = LOGITS.repeat(3, 1)
+    wanted = sample(logits, rows, random=True)
+    logits[1] = bad
+    tokens = sample(logits, rows, random=True)
+    assert 0 <= tokens[1] < LOGITS.shape[1]
+    assert tokens[[0, 2]].equal(wanted[[0, 2]])
+
+
 def test_row_does_not_depend_on_its_batch():
     torch.manual_seed(0)
     logits = torch.randn(6, 300)

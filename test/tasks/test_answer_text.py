@@ -98,6 +98,17 @@ def test_text_is_held_back_only_while_a_stop_string_may_begin(tiny):
     assert [delta.text for delta in deltas] == ['a', '##b']
 
 
+def test_no_more_of_a_stop_string_is_looked_at_than_there_is_text(tiny):
+    class Watched(str):
+        def __getitem__(self, part):
+            sizes.append(len(super().__getitem__(part)))
+            return super().__getitem__(part)
+
+    sizes = []
+    _, text = pieces(tiny.processor, ids(tiny.processor, 'abc'), stop=[Watched('x' * 500)])
+    assert text.text == 'abc' and max(sizes) <= 1       # one letter a token, nothing is held
+
+
 def test_stop_string_in_the_thinking_does_not_end(tiny):
     tokens = [*ids(tiny.processor, 'a.b'), 13, *ids(tiny.processor, 'c.d')]
     _, text = pieces(tiny.processor, tokens, thinking=True, stop=('.',))

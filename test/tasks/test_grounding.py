@@ -42,6 +42,10 @@ def test_point_is_in_pixels_of_the_source_picture():
     # cut off by max_tokens: what is whole still counts
     ('[{"bbox_2d": [1, 2, 3, 4], "label": "cup"}, {"bbox_2d": [5, 6, 7,',
      [('cup', (1, 2, 3, 4))]),
+    # a number beyond a float
+    (f'[{"9" * 400}, 3] or [1, 2]', [('', (1, 2))]),
+    # half a character, which no message can hold
+    ('{"point_2d": [1, 2], "label": "half \\ud83d"}', [('half ?', (1, 2))]),
     # no regions
     ('[1, 2, 3]', []),
     ('[1, 2, 3, 1200]', []),

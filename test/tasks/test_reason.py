@@ -66,6 +66,7 @@ def test_policy_checkpoint_is_refused(tiny_droid_folder):
     ({'top_k': -1}, 'top_k: found -1'),
     ({'seed': 2**63}, 'seed: found'),
     ({'stop': ('a', '')}, 'stop: found'),
+    ({'stop': ('a', 'b' * 1000)}, 'stop: found 1001 characters in all, wanted at most 1000'),
     ({'pictures': (picture(1), np.zeros((4, 4), np.uint8))}, r'picture 1: uint8 \(4, 4\)'),
     ({'pictures': (np.zeros((4, 4, 3), np.float32),)}, 'picture 0: float32'),
     ({'pictures': (np.zeros((0, 4, 3), np.uint8),)}, 'picture 0: '),

@@ -54,13 +54,16 @@ def regions(text: str, seen: Sequence[Seen]) -> list[msg.Region]:
         for region in find_regions(text, one.picture.shape[1], one.picture.shape[0])]
 
 
-def annotated(text: str, seen: Sequence[Seen]) -> list[Image]:
-    """Each picture with the regions drawn on it; its stamp and frame stay."""
+def annotated(answer: msg.Answer, seen: Sequence[Seen]) -> list[Image]:
+    """Each picture with the regions drawn on it; its stamp stays.
+
+    Questions may be about one picture: `frame_id` tells which answer it belongs to.
+    """
     images = []
     for one in newest(seen):
         height, width = one.picture.shape[:2]
-        header = Header(stamp=to_time(one.stamp), frame_id=one.frame_id)
-        drawn = draw_regions(one.picture, find_regions(text, width, height))
+        header = Header(stamp=to_time(one.stamp), frame_id=f'annotated/{answer.id}/{one.name}')
+        drawn = draw_regions(one.picture, find_regions(answer.text, width, height))
         images.append(from_rgb(drawn, header))
     return images
 

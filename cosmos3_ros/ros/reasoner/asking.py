@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+import secrets
 import threading
 import time
 
@@ -48,7 +49,7 @@ class Asking:
 
         `report` is called with every delta.
         """
-        answer = msg.Answer(finish_reason=msg.Answer.ERROR)
+        answer = msg.Answer(id=secrets.token_hex(4), finish_reason=msg.Answer.ERROR)
         try:
             handle, waited = self._submit(prepare, submit, answer)
             for delta in handle:

@@ -19,11 +19,10 @@ from cosmos3_ros.tasks.question import Question, Video
 
 @dataclass(frozen=True)
 class Seen:
-    """A picture of a question: uint8 [H, W, 3] RGB, its name, header stamp (ns) and frame."""
+    """A picture of a question: uint8 [H, W, 3] RGB, its name and header stamp (ns)."""
 
     name: str
     stamp: int
-    frame_id: str
     picture: np.ndarray
 
 
@@ -83,7 +82,7 @@ def _taken(name: str, seconds: float, cameras: Cameras, now: int) -> list[Seen]:
 
 def _decoded(name: str, stamp: int, message) -> Seen:
     try:
-        return Seen(name, stamp, message.header.frame_id, to_rgb(message))
+        return Seen(name, stamp, to_rgb(message))
     except ImageError as error:
         raise ImageError(f'{name}: {error}') from error
 

@@ -185,7 +185,7 @@ class QuestionServer:
         self.counts.wrote(answer.completion_tokens - written)
         try:
             if question.annotate and asking.kind == 'answered':
-                for image in answers.annotated(answer.text, asking.seen):
+                for image in answers.annotated(answer, asking.seen):
                     self._annotated.publish(image)
         finally:
             self._finish(asking, answer, end)

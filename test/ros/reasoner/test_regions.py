@@ -67,17 +67,30 @@ def test_regions_are_told_in_pixels_of_every_picture(shown):
     assert not images                                       # nobody asked for them
 
 
-def test_annotated_pictures_keep_stamp_and_frame_and_show_the_regions(shown):
+def test_annotated_pictures_keep_their_stamps_and_show_the_regions(shown):
     desk, images = shown
     answer = desk.ask('Where is the cup?', pictures=[sent('shelf', 200, 400)],
                       cameras=['wrist'], annotate=True)
     wait_for(lambda: len(images) == 2)
     assert [image.header.stamp for image in images] == list(answer.picture_stamps)
     image = images[1]
-    assert image.header.frame_id == 'shelf' and image.header.stamp.sec == 12
+    assert image.header.stamp.sec == 12
     pixels = np.frombuffer(image.data, np.uint8).reshape(200, 400, 3)
     assert pixels[150, 40].any() and pixels[150, 120].any()     # the sides of the box
     assert not pixels[150, 80].any() and not pixels[30, 300].any()
+
+
+def test_annotated_pictures_are_told_apart_and_belong_to_an_answer(shown):
+    """Two questions about pictures without name and stamp; one of them has two."""
+    desk, images = shown
+    nameless = [sent('', 20, 30), sent('', 40, 50)]
+    asked = [desk.ask('Where is the cup?', pictures=pictures, annotate=True)
+             for pictures in (nameless, nameless[:1])]
+    wait_for(lambda: len(images) == 3)
+    assert {(image.header.frame_id, image.height) for image in images} == {
+        (f'annotated/{asked[0].id}/picture_0', 20), (f'annotated/{asked[0].id}/picture_1', 40),
+        (f'annotated/{asked[1].id}/picture_0', 20)}
+    assert '' != asked[0].id != asked[1].id != ''
 
 
 def test_answer_carries_everything_the_task_said(shown):
