@@ -90,8 +90,7 @@ class Client:
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._node)
         self._interrupts = interrupts
-        self._session = ''
-        self._seed = 0
+        self._session = ''              # '': new, and not named yet
         self._pictures: dict[tuple[int, str], Image] = {}
         self._frames: dict[tuple[int, str], RolloutFrame] = {}
         self._indices: list[int] = []
@@ -113,7 +112,7 @@ class Client:
 
     def run(self, goal: Imagine.Goal, out: Path, keep: bool, timeout: float) -> None:
         """Send the goal and follow it to its end. Raises ClientError."""
-        self._session, self._seed = goal.session, goal.seed
+        self._session = goal.session
         if not out.parent.is_dir():
             raise ClientError(f'{out}: there is no folder {out.parent}')
         self._clip = Clip(out)
@@ -124,6 +123,7 @@ class Client:
         with tqdm(total=goal.frames or None, unit='frame', disable=None) as self._bar:
             handle = self._send(goal, timeout)
             result = self._follow(handle)
+            self._adopt(result.session)     # feedback may have been lost
             self._wait_for_last(result.frames)
         self._clip.close()
         if result.session and not (goal.session or keep):
@@ -188,9 +188,7 @@ class Client:
     # Frames
 
     def _on_frame(self, frame: RolloutFrame) -> None:
-        if not self._session and frame.seed == self._seed:
-            self._session = frame.session       # a new one has the seed that we drew
-        if frame.session == self._session:
+        if self._session in ('', frame.session):    # '': held until we know whose it is
             self._frames[_key(frame.header)] = frame
             self._match()
 
@@ -200,12 +198,21 @@ class Client:
 
     def _on_feedback(self, message) -> None:
         feedback = message.feedback
+        self._adopt(feedback.session)
         self._bar.set_postfix_str(f'{feedback.frames_per_second:.1f} frames/s, first after '
                                   f'{feedback.time_to_first_frame:.2f} s')
 
+    def _adopt(self, session: str) -> None:
+        """Learn the session of the goal; frames of others that were held are dropped."""
+        if not self._session:
+            self._session = session
+            self._frames = {key: frame for key, frame in self._frames.items()
+                            if frame.session == session}
+            self._match()
+
     def _match(self) -> None:
-        """Write frames whose picture is here, in order."""
-        for key in [key for key in self._frames if key in self._pictures]:
+        """Write frames of our session whose picture is here, in order."""
+        for key in [key for key in self._frames if self._session and key in self._pictures]:
             frame, picture = self._frames.pop(key), self._pictures.pop(key)
             self._clip.write(to_rgb(picture), nanoseconds(frame.header.stamp))
             self._indices.append(frame.index)

@@ -13,8 +13,9 @@ from ..model.cosmos3 import Cosmos3
 from ..model.positions import TEMPORAL_COMPRESSION, Layout
 from ..model.upload import Download
 from ..model.vae import StreamingDecoder
-from .canvas import fit_canvas
+from .canvas import canvas_size, fit_canvas
 from .denoise import denoise
+from .limits import check_ranges, check_window, prompt_ids
 from .rollout import Frame, to_images
 
 
@@ -23,7 +24,8 @@ class DynamicsRecipe:
     """How actions become video; the defaults are those of the Edge card.
 
     `row_offset`: frames by which a chunk's row 0 lies after its frame 0; 0 where row 0 is the
-    state. `tier`: canvas tier. `domain`: of the embodiment.
+    state. `tier`: canvas tier. `domain`: of the embodiment. Raises ValueError for values that
+    cannot be, or that would hold up other tasks.
     """
 
     fps: float = 15.0
@@ -33,21 +35,29 @@ class DynamicsRecipe:
     domain: int = 8
     row_offset: int = 0
 
+    def __post_init__(self) -> None:
+        check_ranges(fps=self.fps, steps=self.steps, shift=self.shift)
+
 
 class DynamicsSession:
     """An imagined video that goes on with every chunk of actions.
 
     A chunk starts at the last frame of the one before, encoded anew: what a latent holds of its
-    last frame cannot be told from the other three. A chunk that is cancelled leaves no trace.
+    last frame cannot be told from the other three. One that is cancelled or fails ends at the
+    last frame that was handed out, and leaves no trace before its first.
     """
 
     def __init__(self, model: Cosmos3, prompt: str, recipe: DynamicsRecipe, seed: int,
                  picture: np.ndarray):
-        """`picture`: uint8 [H, W, 3] RGB, frame 0 of the video."""
+        """`picture`: uint8 [H, W, 3] RGB, frame 0 of the video.
+
+        Raises ValueError for a prompt that is too long.
+        """
         self.seed = seed
         self.windows = 0
         self.frames = 0
         self.prompt = prompt
+        self._ids = prompt_ids(model.tokenizer, prompt)
         self._model = model
         self._recipe = recipe
         self._noise = torch.Generator().manual_seed(seed)
@@ -60,13 +70,11 @@ class DynamicsSession:
     def run(self, rows: np.ndarray, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
         """Imagine one chunk: clean rows, float32 [R, width]; yields as rollouts do.
 
-        Raises ValueError unless the rows span 4 n + 1 frames, or if they are too wide.
+        Raises ValueError as `span` does.
         """
         recipe, model = self._recipe, self._model
-        frames = len(rows) + recipe.row_offset
-        self._check(rows, frames)
+        latents = _latents(self.span(rows))
         canvas = fit_canvas(self._picture, recipe.tier)
-        latents = (frames - 1) // TEMPORAL_COMPRESSION + 1
         layout = Layout(latents, *canvas.latent_size, fps=recipe.fps, clean_frames=(0,),
                         rows=len(rows), clean_rows=tuple(range(len(rows))),
                         row_offset=recipe.row_offset)
@@ -78,34 +86,46 @@ class DynamicsSession:
         video[:, :1] = observed[:, :, :layout.height, :layout.width]
         padded = torch.zeros(len(rows), model.config.action_dim, device=model.device)
         padded[:, :rows.shape[1]] = torch.from_numpy(rows)
-        with model.branches([model.tokenizer.encode(self.prompt)], layout) as branch:
+        with model.branches([self._ids], layout) as branch:
             video = yield from denoise(model, branch, video, steps=recipe.steps,
                                        shift=recipe.shift, guidance=1.0, rows=padded,
                                        domain=recipe.domain)
-        last = yield from self._decode(video, emit)
-        # nothing below yields: the chunk counts as a whole or not at all
-        self._picture, self._noise = last, noise
-        self.frames += frames - int(self.windows > 0)
-        self.windows += 1
+        yield from self._decode(video, noise, emit)
 
-    def _decode(self, video: torch.Tensor,
-                emit: Callable[[Frame], None]) -> Generator[None, None, np.ndarray]:
-        """Hand out the frames of a chunk; returns the last one."""
-        decoder = StreamingDecoder(self._model.vae)
-        index = self.frames - int(self.windows > 0)     # frame 0 is the last of the chunk before
-        for latent in video.split(1, dim=1):
-            images = Download(to_images((yield from decoder.decoding(latent)))).get()
-            for image in images:
-                if index >= self.frames:
-                    emit(Frame(image, index, self.windows, decoder.latents - 1))
-                index += 1
-            yield
-        return images[-1]
+    def span(self, rows: np.ndarray) -> int:
+        """Frames of a chunk, the one that it starts at included.
 
-    def _check(self, rows: np.ndarray, frames: int) -> None:
+        Raises ValueError unless they are 4 n + 1, or for rows that are too wide or too many.
+        """
+        frames = len(rows) + self._recipe.row_offset
         if rows.ndim != 2 or (frames - 1) % TEMPORAL_COMPRESSION or frames < 2:
             raise ValueError(f'action rows: found shape {rows.shape} for {frames} frames, wanted '
                              '[R, width] that spans 4 n + 1 frames')
         if rows.shape[1] > self._model.config.action_dim or not np.isfinite(rows).all():
             raise ValueError(f'action rows: wanted at most {self._model.config.action_dim} '
                              f'channels, all finite; found {rows.shape[1]}')
+        check_window(_latents(frames), *canvas_size(*self._picture.shape[:2], self._recipe.tier))
+        return frames
+
+    def _decode(self, video: torch.Tensor, noise: torch.Generator,
+                emit: Callable[[Frame], None]) -> Generator[None, None, None]:
+        """Hand out the frames of a chunk; the session goes on from the last of them.
+
+        `noise`: where that of the next chunk begins.
+        """
+        decoder = StreamingDecoder(self._model.vae)
+        window = self.windows
+        for latent in video.split(1, dim=1):
+            images = Download(to_images((yield from decoder.decoding(latent)))).get()
+            if window == 0 or decoder.latents > 1:      # else the last frame of the chunk before
+                # nothing here yields: what is handed out counts, whatever becomes of the rest
+                self._picture, self._noise, self.windows = images[-1], noise, window + 1
+                first = self.frames
+                self.frames += len(images)
+                for index, image in enumerate(images, first):
+                    emit(Frame(image, index, window, decoder.latents - 1))
+            yield
+
+
+def _latents(frames: int) -> int:
+    return (frames - 1) // TEMPORAL_COMPRESSION + 1

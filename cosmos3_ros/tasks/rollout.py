@@ -24,6 +24,7 @@ from ..model.upload import Download
 from ..model.vae import SPATIAL_COMPRESSION, StreamingDecoder
 from .canvas import cover
 from .denoise import denoise
+from .limits import check_ranges, check_window, prompt_ids
 
 Mode = Literal['kv', 'chained', 'clip']
 
@@ -37,6 +38,7 @@ class RolloutRecipe:
     'kv' keeps keys and values of the `anchor` first and the `history` newest latents;
     'chained' repeats the last `overlap` latents clean at the start of the next window;
     'clip' makes one window of all frames. `guidance` 1 leaves the negative prompt out.
+    Raises ValueError for values that cannot be, or that would hold up other tasks.
     """
 
     mode: Mode = 'kv'
@@ -57,14 +59,14 @@ class RolloutRecipe:
                 raise ValueError(f'{name} is {value}, wanted a multiple of {SPATIAL_COMPRESSION}')
         if self.mode not in ('kv', 'chained', 'clip'):
             raise ValueError(f'mode is {self.mode!r}, wanted kv, chained or clip')
-        if self.window < 1 or self.steps < 1 or self.history < 0 or self.anchor < 0:
-            raise ValueError('window and steps must be at least 1, history and anchor at least 0; '
-                             f'found {self.window}, {self.steps}, {self.history}, {self.anchor}')
+        if self.window < 1 or self.history < 0 or self.anchor < 0:
+            raise ValueError('window must be at least 1, history and anchor at least 0; '
+                             f'found {self.window}, {self.history}, {self.anchor}')
         if self.mode == 'chained' and not 0 < self.overlap < self.window:
             raise ValueError(f'overlap is {self.overlap}, wanted 1 to {self.window - 1}, less '
                              'than the window')
-        if not 1 <= self.fps <= 60:
-            raise ValueError(f'fps is {self.fps}, wanted 1 to 60 (trained: 12 to 30)')
+        check_ranges(fps=self.fps, steps=self.steps, guidance=self.guidance, shift=self.shift)
+        check_window(self.window, self.height, self.width)
 
     @property
     def latent_size(self) -> tuple[int, int]:
@@ -103,17 +105,21 @@ class RolloutSession:
 
     def __init__(self, model: Cosmos3, prompt: str, negative_prompt: str, recipe: RolloutRecipe,
                  seed: int, picture: np.ndarray | None = None):
-        """`picture`: uint8 [H, W, 3] RGB, frame 0 of the video; None for text alone."""
+        """`picture`: uint8 [H, W, 3] RGB, frame 0 of the video; None for text alone.
+
+        Raises ValueError for a prompt that is too long.
+        """
         self.recipe = recipe
         self.seed = seed
         self.prompt = prompt            # of the window that was begun last
         self.latents = 0                # committed
         self.windows = 0                # committed
         self.frames = 0                 # emitted
-        self._steered = 0, prompt       # the first window of a prompt, and the prompt
+        self._ids = prompt_ids(model.tokenizer, prompt)
+        self._negative_ids = prompt_ids(model.tokenizer, negative_prompt, 'negative_prompt')
+        self._steered = 0, prompt, self._ids    # the first window of a prompt, and the prompt
         self._steerable = 0             # first window that a new prompt reaches
         self._model = model
-        self._negative_prompt = negative_prompt
         self._noise = torch.Generator().manual_seed(seed)
         self._picture = None if picture is None else cover(picture, recipe.height, recipe.width)
         self._pending: list[Tensor] = []    # committed latents that are not handed out yet
@@ -126,21 +132,21 @@ class RolloutSession:
 
     @staticmethod
     def device_bytes(model: Cosmos3, recipe: RolloutRecipe, text_tokens: int) -> int:
-        """Device memory that a session keeps while it is open (bytes).
+        """Device memory that a session takes while it is open (bytes).
 
-        `text_tokens`: of all prompts together. Both branches' keys and values, and the decoder's
-        feature cache; the working memory of a step comes on top.
+        `text_tokens`: of all prompts together. Both branches' keys and values, which kv keeps and
+        the other modes take while they make a window, and the decoder's feature cache; the
+        working memory of a step comes on top.
         """
         height, width = recipe.latent_size
         per_token = KeyValues.bytes_per_token(model.config, model.dtype)
-        total = text_tokens * per_token
+        latents = recipe.window
         if recipe.mode == 'kv':
-            layout = Layout(1, height, width, recipe.fps)
-            latents = recipe.anchor + recipe.history + recipe.window
-            branches = 1 if recipe.guidance == 1 else 2
-            total += (branches * latents * layout.tokens(model.config.latent_patch_size)
-                      * per_token)
-        return total + StreamingDecoder.device_bytes(model.vae, height, width)
+            latents += recipe.anchor + recipe.history
+        layout = Layout(latents, height, width, recipe.fps)
+        branches = 1 if recipe.guidance == 1 else 2
+        tokens = text_tokens + branches * layout.tokens(model.config.latent_patch_size)
+        return tokens * per_token + StreamingDecoder.device_bytes(model.vae, height, width)
 
     @property
     def fps(self) -> float:
@@ -150,7 +156,7 @@ class RolloutSession:
     def window_frames(self) -> int:
         """Frames that the next window adds."""
         latents = self.recipe.window
-        if not self.windows:
+        if not self.frames:             # also if the first window is made: it is still to come
             return TEMPORAL_COMPRESSION * (latents - 1) + 1
         repeated = self.recipe.overlap if self.recipe.mode == 'chained' else 0
         return TEMPORAL_COMPRESSION * (latents - repeated)
@@ -159,9 +165,11 @@ class RolloutSession:
         """Change the prompt from the next window on; returns that window's index.
 
         A window that was begun keeps its prompt, also when it is cancelled and made again.
+        Raises ValueError for a prompt that is too long.
         """
+        ids = prompt_ids(self._model.tokenizer, prompt)
         window = self._steerable
-        self._steered = window, prompt
+        self._steered = window, prompt, ids
         return window
 
     def run(self, frames: int, emit: Callable[[Frame], None]) -> Generator[None, None, None]:
@@ -185,10 +193,10 @@ class RolloutSession:
 
     def _next_window(self, frames: int) -> Generator[None, None, None]:
         """Make the next window, with the prompt that it was steered to."""
-        first, prompt = self._steered
+        first, prompt, ids = self._steered
         self._steerable = self.windows + 1
         if first <= self.windows:
-            self.prompt = prompt
+            self.prompt, self._ids = prompt, ids
         try:
             yield from self._window(self._size(frames))
         finally:
@@ -247,8 +255,7 @@ class RolloutSession:
 
     def _prompts(self) -> list[list[int]]:
         """Token ids for each branch."""
-        texts = [self.prompt, self._negative_prompt][:1 if self.recipe.guidance == 1 else 2]
-        return [self._model.tokenizer.encode(text) for text in texts]
+        return [self._ids, self._negative_ids][:1 if self.recipe.guidance == 1 else 2]
 
     @contextmanager
     def _branches(self, prompts: list[list[int]],

@@ -34,6 +34,7 @@ class FakeWorld(Node):
         self.goals, self.closed = [], []
         self.size = (64, 48)            # width, height
         self.lost = set()               # indices that are not published
+        self.mute = False               # no feedback comes
         self.outcome, self.message, self.accept = Outcome.SUCCEEDED, '', True
         self.halted = threading.Event()         # frames 0..8 are out, the rest waits for a cancel
         qos = QoSProfile(depth=16)
@@ -49,11 +50,11 @@ class FakeWorld(Node):
         self._server.destroy()
         super().destroy_node()
 
-    def publish(self, index, session, seed, start=1.0):
+    def publish(self, index, session, seed, start=1.0, offset=0):
         width, height = self.size
         stamp = round((start + index / 24) * 1e9)
         image = Image(height=height, width=width, encoding='rgb8', step=3 * width,
-                      data=array('B', bytes([3 * index]) * (3 * width * height)))
+                      data=array('B', bytes([(3 * index + offset) % 256]) * (3 * width * height)))
         image.header.frame_id = 'imagined'
         image.header.stamp.sec, image.header.stamp.nanosec = divmod(stamp, 10**9)
         self._image.publish(image)
@@ -73,10 +74,13 @@ class FakeWorld(Node):
             return result
         for index in range(goal.frames or 9):
             if index not in self.lost:
-                self.publish(index, 'other', goal.seed + 1, 0.99)       # somebody else's video
+                self.publish(index, 'other', goal.seed, 0.99, 150)      # somebody else's video
                 self.publish(index, result.session, goal.seed)
                 time.sleep(0.01)
                 result.frames += 1
+            if index % 4 == 0 and not self.mute:
+                handle.publish_feedback(Imagine.Feedback(session=result.session,
+                                                         frames=result.frames))
         if goal.frames:
             handle.succeed()
             return result
@@ -135,6 +139,16 @@ def test_clip_has_every_frame_of_our_session_in_order_and_in_time(world, imagine
     np.testing.assert_allclose(pictures.mean((1, 2, 3)), 3 * np.arange(61), atol=4)
     np.testing.assert_allclose(times, np.arange(61) / 24, atol=1e-3)
     assert world.closed == ['abc']
+
+
+@pytest.mark.parametrize('mute', [False, True])
+def test_video_of_another_client_with_our_seed_is_not_ours(world, imagine, mute):
+    world.mute = mute                   # then the result names the session
+    code, output, clip = imagine('--frames', '21', '--seed', '7')
+    assert code == 0 and '21 frames' in output and 'missing' not in output
+    pictures, times = decoded(clip)
+    np.testing.assert_allclose(pictures.mean((1, 2, 3)), 3 * np.arange(21), atol=4)
+    np.testing.assert_allclose(times, np.arange(21) / 24, atol=1e-3)
 
 
 def test_options_reach_the_goal_and_the_rest_is_the_recipe(world, imagine, tmp_path):

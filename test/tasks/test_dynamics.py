@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cosmos3_ros.model.positions import Layout
+from cosmos3_ros.tasks.canvas import fit_canvas
 from cosmos3_ros.tasks.dynamics import DynamicsRecipe, DynamicsSession
 from diffusers_reference import assert_close, forward
 from rollout_reference import decode, finish, picture, sample
@@ -144,8 +145,20 @@ def test_every_step_and_every_decoded_latent_yields(tiny):
     assert sorted(set(counts)) == [0, 1, 5, 9] and counts == sorted(counts)
 
 
+def cancelled(model, chunks, stop):
+    """A session whose last chunk was cancelled at a yield, and the frames that it handed out."""
+    driven, frames = session(model), []
+    for rows in chunks[:-1]:
+        finish(driven.run(rows, lambda frame: None))
+    job = driven.run(chunks[-1], frames.append)
+    for _ in range(stop):
+        next(job)
+    job.close()
+    return driven, frames
+
+
 @pytest.mark.parametrize('chunk', [0, 1])
-def test_cancelled_chunk_leaves_no_trace(tiny, decoded, chunk):
+def test_chunk_that_is_cancelled_before_its_first_frame_leaves_no_trace(tiny, decoded, chunk):
     chunks, whole, wanted = (ROWS[:8], ROWS[8:]), [], None
     driven = session(tiny)
     for rows in chunks[:chunk + 1]:
@@ -153,38 +166,86 @@ def test_cancelled_chunk_leaves_no_trace(tiny, decoded, chunk):
         yields = finish(driven.run(rows, whole.append))
         wanted = torch.cat(decoded.latents, 1)
     for stop in range(1, yields + 1):
-        driven, frames = session(tiny), []
-        for rows in chunks[:chunk]:
-            finish(driven.run(rows, lambda frame: None))
-        job = driven.run(-ROWS[:8], lambda frame: None)
-        for _ in range(stop):
-            next(job)
-        job.close()
+        driven, given = cancelled(tiny, [*chunks[:chunk], -ROWS[:8]], stop)
+        if given:
+            break
         assert (driven.frames, driven.windows) == (before, chunk), stop
-        decoded.latents = []
+        frames, decoded.latents = [], []
         finish(driven.run(chunks[chunk], frames.append))
         assert torch.equal(torch.cat(decoded.latents, 1), wanted), stop
         assert [frame.index for frame in frames] == list(range(before, len(whole)))
         for frame, other in zip(frames, whole[before:], strict=True):
             assert np.array_equal(frame.image, other.image), stop
+    assert stop > SMALL.steps
 
 
-def test_failing_chunk_leaves_no_trace(tiny, monkeypatch):
+@pytest.mark.parametrize('chunk', [0, 1])
+def test_chunk_that_is_cancelled_ends_at_its_last_frame_handed_out(tiny, decoded, chunk):
+    """No index is given to two pictures, and the next chunk begins at that frame."""
+    chunks, before = [ROWS[:8], ROWS[8:]][:chunk + 1], 9 * chunk
+    yields = finish(cancelled(tiny, chunks, 0)[0].run(chunks[-1], lambda frame: None))
+    counts = set()
+    for stop in range(SMALL.steps, yields + 1):
+        driven, given = cancelled(tiny, chunks, stop)
+        if not given:
+            continue
+        counts.add(len(given))
+        assert (driven.frames, driven.windows) == (before + len(given), chunk + 1), stop
+        frames, decoded.latents = [], []
+        finish(driven.run(-ROWS[:8], frames.append))
+        assert [frame.index for frame in given + frames] == list(
+            range(before, before + len(given) + 8)), stop
+        assert {frame.window for frame in frames} == {chunk + 1}
+        start = tiny.vae.encode_frame(fit_canvas(given[-1].image, SMALL.tier).pixels())
+        assert torch.equal(decoded.latents[0], start[:, :, :3, :4]), stop
+    assert counts == ({4, 8} if chunk else {1, 5, 9})
+
+
+@pytest.mark.parametrize('call, handed_out', [(1, 0), (3, 5)])
+def test_chunk_that_fails_ends_at_its_last_frame_handed_out(tiny, monkeypatch, call, handed_out):
     whole, frames = [], []
     finish(session(tiny).run(ROWS[:8], whole.append))
     driven, decoder = session(tiny), tiny.vae.decoder
     with monkeypatch.context() as patch:
         calls, run = [], decoder.head
 
-        def fail_at_the_end(*arguments, **options):
+        def fail(*arguments, **options):
             calls.append(1)
-            if len(calls) == 3:
+            if len(calls) == call:
                 raise MemoryError
             return run(*arguments, **options)
 
-        patch.setattr(decoder, 'head', fail_at_the_end)
+        patch.setattr(decoder, 'head', fail)
         with pytest.raises(MemoryError):
-            finish(driven.run(ROWS[:8], lambda frame: None))
-    assert (driven.frames, driven.windows) == (0, 0)
+            finish(driven.run(ROWS[:8], frames.append))
+    assert (driven.frames, driven.windows) == (handed_out, int(handed_out > 0))
+    assert len(frames) == handed_out
     finish(driven.run(ROWS[:8], frames.append))
-    assert all(np.array_equal(a.image, b.image) for a, b in zip(frames, whole, strict=True))
+    assert [frame.index for frame in frames] == list(range(len(frames)))
+    for frame, other in zip(frames, whole[:handed_out or 9]):
+        assert np.array_equal(frame.image, other.image)
+
+
+@pytest.mark.parametrize('changed', [
+    {'fps': -15.0}, {'fps': 1e-12}, {'fps': 1000.0}, {'fps': float('nan')}, {'steps': 0},
+    {'steps': 1001}, {'shift': -5.0}, {'shift': float('nan')}, {'shift': float('inf')}], ids=str)
+def test_recipe_that_cannot_be_is_refused(changed):
+    (name, value), = changed.items()
+    with pytest.raises(ValueError, match=f'{name} is {value}, wanted '):
+        DynamicsRecipe(**changed)
+
+
+def test_chunk_that_would_hold_up_others_is_refused(tiny):
+    """On a canvas of 320 x 192 a latent has 240 pixels, and 100,000 are the most."""
+    driven = session(tiny, image=picture(192, 320))
+    assert driven.span(np.zeros((4 * 415, 8), np.float32)) == 4 * 415 + 1
+    with pytest.raises(ValueError, match='window is 417 latents of 320x192, wanted at most 416'):
+        next(driven.run(np.zeros((4 * 416, 8), np.float32), lambda frame: None))
+
+
+def test_prompt_is_cut_into_tokens_before_the_job(tiny, monkeypatch):
+    with pytest.raises(ValueError, match='prompt has .*, wanted at most 4096 tokens'):
+        session(tiny, prompt='word ' * 5000)
+    driven = session(tiny)
+    monkeypatch.delattr(type(tiny.tokenizer), 'encode')
+    finish(driven.run(ROWS[:4], lambda frame: None))

@@ -161,6 +161,9 @@ def test_every_step_and_every_decoded_latent_yields(tiny, decoded, monkeypatch, 
     {'mode': 'stream'}, {'width': 50}, {'height': 0}, {'window': 0}, {'steps': 0},
     {'history': -1}, {'anchor': -1}, {'mode': 'chained', 'overlap': 0},
     {'mode': 'chained', 'overlap': 8}, {'fps': 0.0}, {'fps': 61.0}, {'fps': float('nan')},
+    {'steps': 1001}, {'guidance': -1.0}, {'guidance': float('nan')}, {'guidance': float('inf')},
+    {'shift': 0.0}, {'shift': -5.0}, {'shift': float('nan')}, {'shift': float('inf')},
+    {'window': 65},
 ], ids=str)
 def test_recipe_that_cannot_be_is_refused(changed):
     name, value = list(changed.items())[-1]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from cosmos3_ros.model.branches import KeyValues
 from cosmos3_ros.model.history import History
 from cosmos3_ros.model.vae import StreamingDecoder
 from cosmos3_ros.tasks import rollout
@@ -259,6 +260,45 @@ def tensors(thing):
         yield from tensors(thing._features)
     elif isinstance(thing, RolloutSession):
         yield from tensors([thing._memories, thing._decoder])
+
+
+@pytest.mark.parametrize('mode', ['chained', 'clip'])
+def test_planned_memory_covers_the_window_that_is_made(tiny, mode):
+    small, large = (RolloutSession.device_bytes(tiny, replace(SMALL, mode=mode, window=window), 0)
+                    for window in (2, 12))
+    tokens = 2 * 10 * 2         # branches, latents, tokens of each: 3 x 2 latent pixels, by fours
+    assert large - small == tokens * KeyValues.bytes_per_token(tiny.config, tiny.dtype)
+
+
+def test_prompts_are_cut_into_tokens_before_the_job(tiny, monkeypatch):
+    session = start(tiny)
+    assert session.steer(OTHER) == 0
+    monkeypatch.delattr(type(tiny.tokenizer), 'encode')
+    finish(session.run(5, lambda frame: None))
+    assert session.prompt == OTHER
+
+
+def test_prompt_that_is_too_long_is_refused(tiny):
+    session, long = start(tiny), 'word ' * 5000
+    for refused in (lambda: start(tiny, prompt=long), lambda: session.steer(long)):
+        with pytest.raises(ValueError, match='prompt has .* tokens, wanted at most 4096 tokens'):
+            refused()
+    with pytest.raises(ValueError, match='negative_prompt has'):
+        RolloutSession(tiny, PROMPT, long, SMALL, 7)
+    finish(session.run(1, lambda frame: None))
+    assert session.prompt == PROMPT
+
+
+@pytest.mark.parametrize('mode', ['kv', 'chained'])
+def test_first_window_that_is_cancelled_before_its_first_frame_is_the_next(tiny, mode):
+    session, frames = start(tiny, MODES[mode]), []
+    job = session.run(5, frames.append)
+    while session.windows == 0:
+        next(job)
+    job.close()
+    assert session.frames == 0
+    finish(session.run(session.window_frames, frames.append))
+    assert [frame.window for frame in frames] == [0] * 5
 
 
 @pytest.mark.parametrize('mode', ['kv', 'chained'])

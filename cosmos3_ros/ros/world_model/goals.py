@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from cosmos3_ros.droid.actions import state_row
+from cosmos3_ros.model.positions import TEMPORAL_COMPRESSION
 from cosmos3_ros.tasks.dynamics import DynamicsSession
 from cosmos3_ros.tasks.rollout import RolloutRecipe, RolloutSession
 
@@ -50,6 +52,11 @@ class Opened:
         self.prompts.append((window, prompt))
         return window
 
+    @property
+    def newest_prompt(self) -> str:
+        """The prompt in force, or the one that comes into force with a later window."""
+        return self.prompts[-1][1]
+
     def prompt(self, window: int) -> str:
         """Prompt in force in a window."""
         return [prompt for first, prompt in self.prompts if first <= window][-1]
@@ -67,10 +74,19 @@ def check_continuation(goal, session: RolloutSession) -> None:
                          'session, or use kv or chained')
 
 
+def check_chunks(goal, session: DynamicsSession) -> None:
+    """Raise ValueError for chunks that do not fit, or none of which ends at the frames wanted."""
+    added = [session.span(rows) - 1 for _, rows in chunk_rows(goal.actions)]
+    ends = [*accumulate(added, initial=0 if session.frames else 1)][1:]
+    if goal.frames and goal.frames not in ends:
+        raise ValueError(f'frames is {goal.frames}, wanted a number at which a chunk ends (the '
+                         f'first at {ends[0]}, the last at {ends[-1]}), or 0 for all of them')
+
+
 def recipe(goal) -> RolloutRecipe:
     """Recipe of a goal; a field that is 0, -1 or empty takes the recipe's default.
 
-    Raises ValueError for values that do not fit.
+    The window of a clip is the whole of it. Raises ValueError for values that do not fit.
     """
     asked = {name: getattr(goal, name) for name in ('width', 'height', 'window', 'steps',
                                                     'guidance', 'shift', 'fps')}
@@ -83,6 +99,8 @@ def recipe(goal) -> RolloutRecipe:
                        shift=SHIFT_OF_ONE_PICTURE)
     if goal.mode:
         chosen['mode'] = goal.mode
+    if chosen.get('mode', base.mode) == 'clip' and goal.frames:
+        chosen['window'] = (goal.frames - 1) // TEMPORAL_COMPRESSION + 1
     return replace(base, **chosen)
 
 
@@ -90,9 +108,9 @@ def action_rows(positions: np.ndarray, state: np.ndarray | None) -> np.ndarray:
     """Rows that drive a video: the state, then the targets of a chunk [h, 8] (gripper 1 closed).
 
     `state`: row before the chunk, as targets [8]; None takes the chunk's own first row, which is
-    the command at the observation itself. Raises ValueError for another width.
+    the command at the observation itself. Raises ValueError for another width, or no rows.
     """
-    if positions.ndim != 2 or positions.shape[1] != 8:
+    if positions.ndim != 2 or not len(positions) or positions.shape[1] != 8:
         raise ValueError(f'action chunk: found shape {list(positions.shape)}, wanted [h, 8]: '
                          'seven joints and the gripper')
     first = positions[0] if state is None else state

@@ -21,6 +21,7 @@ from cosmos3_ros.ros.world_model.imagination import Segment
 from cosmos3_ros.ros.world_model.pictures import Pictures
 from cosmos3_ros.sensing.streams import nanoseconds
 from cosmos3_ros.tasks.dynamics import DynamicsRecipe, DynamicsSession
+from cosmos3_ros.tasks.limits import prompt_ids
 from cosmos3_ros.tasks.rollout import RolloutSession
 
 Plan = tuple[int, Callable[[], RolloutSession | DynamicsSession]]   # bytes, and how to make it
@@ -41,12 +42,9 @@ class Videos:
 
     def open(self, goal: Imagine.Goal, name: str) -> None:
         """Open a session. Raises ValueError or ImageError for what does not fit."""
-        driven = goals.is_driven(goal)
-        for _ in goals.chunk_rows(goal.actions):
-            pass                        # all of them are looked at before any work
         start = self._pictures.start(goal, self._node.get_clock().now().nanoseconds)
         seed = goal.seed if goal.seed >= 0 else secrets.randbits(31)
-        plan = self._plan_dynamics if driven else self._plan_rollout
+        plan = self._plan_dynamics if goals.is_driven(goal) else self._plan_rollout
         size, create = plan(goal, start, seed)
         self._sessions.open(name, size, lambda: Opened(create(), start))
 
@@ -58,10 +56,12 @@ class Videos:
             raise ValueError(f'session {goal.session!r} was opened '
                              f'{"without" if driven else "with"} actions, go on in the same way')
         if driven:
-            chunks = self._chunks.follow(stopped) if goal.follow_policy else goal.actions
-            return _driven(chunks, goal.frames, opened)
+            if goal.follow_policy:
+                return _driven(self._chunks.follow(stopped), goal.frames, opened)
+            goals.check_chunks(goal, session)   # all of them, before any work
+            return _driven(goal.actions, goal.frames, opened)
         goals.check_continuation(goal, session)
-        if goal.session and goal.prompt and goal.prompt != session.prompt:
+        if goal.session and goal.prompt and goal.prompt != opened.newest_prompt:
             opened.steer(goal.prompt)
         if goal.frames:
             return [lambda emit: session.run(goal.frames, emit)]
@@ -69,7 +69,8 @@ class Videos:
 
     def _plan_rollout(self, goal: Imagine.Goal, start: Start, seed: int) -> Plan:
         recipe, prompts = goals.recipe(goal), (goal.prompt, goal.negative_prompt)
-        tokens = sum(len(self.model.tokenizer.encode(prompt)) for prompt in prompts)
+        tokens = sum(len(prompt_ids(self.model.tokenizer, prompt, name))
+                     for prompt, name in zip(prompts, ('prompt', 'negative_prompt')))
         return (RolloutSession.device_bytes(self.model, recipe, tokens),
                 lambda: RolloutSession(self.model, *prompts, recipe, seed, start.picture))
 

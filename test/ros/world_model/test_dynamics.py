@@ -8,6 +8,7 @@ from cosmos3_ros.msg import ActionChunk
 import numpy as np
 import pytest
 
+from cosmos3_ros.model.vae import StreamingDecoder
 from waiting import wait_for
 
 Outcome = Imagine.Result
@@ -19,6 +20,24 @@ def chunk(value, horizon=32, stamp=0):
                           positions=[value] * (8 * horizon))
     message.header.stamp.sec = stamp
     return message
+
+
+class Latents:
+    """Lets a number of latents be decoded; the next one waits, at a yield."""
+
+    def __init__(self, decoding):
+        self._decoding = decoding
+        self.begun, self.allowed = 0, 1000
+
+    def __get__(self, decoder, _):
+        return partial(self._run, decoder)
+
+    def _run(self, decoder, latent):
+        self.begun += 1
+        number = self.begun
+        while number > self.allowed:
+            yield
+        return (yield from self._decoding(decoder, latent))
 
 
 @pytest.fixture
@@ -46,6 +65,34 @@ def test_actions_of_the_goal_drive_the_video_chunk_after_chunk(world):
     more = world.run(session=result.session, actions=[chunk(0.3)], **SMALL)[1]
     assert (more.frames, more.windows) == (32, 3)
     assert world.video(result.session, 73).shape == (73, *video.shape[1:])
+
+
+@pytest.mark.parametrize('chunks, decoded, frames', [(1, 3, 9), (2, 5, 13)])
+def test_chunk_that_is_cancelled_while_it_is_decoded_ends_at_its_last_frame(
+        world, monkeypatch, chunks, decoded, frames):
+    latents = Latents(StreamingDecoder.decoding)
+    monkeypatch.setattr(StreamingDecoder, 'decoding', latents)
+    latents.allowed = decoded                   # the first chunk of two has two
+    goal = world.send(camera='wrist', actions=[chunk(0.1, 4), chunk(0.2, 32)][-chunks:], **SMALL)
+    wait_for(lambda: len(world.frames) == frames)
+    goal.cancel()
+    result = goal.ended()[1]
+    assert (result.outcome, result.frames, result.windows) == (Outcome.CANCELLED, frames, chunks)
+    latents.allowed = 1000
+    more = world.run(session=result.session, actions=[chunk(-1.0, 8)], **SMALL)[1]
+    assert (more.outcome, more.frames, more.windows) == (Outcome.SUCCEEDED, 8, chunks + 1)
+    assert world.video(result.session, frames + 8) is not None
+    assert len(world.frames) == frames + 8
+
+
+def test_frames_of_a_goal_are_those_of_its_chunks(world):
+    chunks = [chunk(0.1, horizon=4), chunk(0.2, horizon=8)]
+    first = world.run(camera='wrist', actions=chunks, **(SMALL | {'frames': 5}))[1]
+    assert (first.outcome, first.frames) == (Outcome.SUCCEEDED, 5)
+    more = world.run(session=first.session, actions=chunks, **(SMALL | {'frames': 12}))[1]
+    assert (more.outcome, more.frames) == (Outcome.SUCCEEDED, 12)
+    refused = world.run(session=first.session, actions=chunks, **(SMALL | {'frames': 5}))[1]
+    assert refused.outcome == Outcome.REFUSED and 'the first at 4' in refused.message
 
 
 def test_other_actions_lead_to_another_video_of_the_same_picture(setup, world):

@@ -34,6 +34,13 @@ def test_one_picture_is_square_and_a_clip():
     assert (wide.width, wide.height) == (832, 480)
 
 
+def test_window_of_a_clip_is_the_whole_of_it():
+    assert goals.recipe(Imagine.Goal(mode='clip', frames=121, **UNSET)).window == 31
+    assert goals.recipe(Imagine.Goal(frames=1, **UNSET)).window == 1
+    with pytest.raises(ValueError, match='window is 65 latents of 832x480, wanted at most 64'):
+        goals.recipe(Imagine.Goal(mode='clip', frames=257, **UNSET))
+
+
 def test_rows_of_a_chunk_start_where_the_one_before_ended():
     first = [[0.1 * i] * 7 + [0.0] for i in range(4)]
     second = [[0.9] * 7 + [1.0]] * 4
@@ -53,6 +60,7 @@ def test_rows_of_a_chunk_start_where_the_one_before_ended():
     ('abcdefgh', 4, 31, '31 positions for horizon 4 and 8 names, wanted 32'),
     ('', 4, 0, '0 positions for horizon 4 and 0 names'),
     ('abcdefg', 4, 28, 'found shape [4, 7], wanted [h, 8]'),
+    ('abcdefgh', 0, 0, 'found shape [0, 8], wanted [h, 8]'),
 ])
 def test_chunk_that_does_not_fit_says_what_was_found(names, horizon, count, said):
     message = ActionChunk(names=list(names), horizon=horizon, positions=[0.0] * count)

@@ -33,7 +33,20 @@ def test_values_that_do_not_fit_are_named(world):
     assert 'frames is 30, wanted 4 n + 1' in refused(world, frames=30)
     assert 'mode clip makes all frames at once' in refused(world, mode='clip', frames=0)
     assert "'gone' is not open; open sessions: none" in refused(world, session='gone')
+    assert 'guidance is nan, wanted 0 to 100' in refused(world, guidance=float('nan'))
+    assert 'shift is -5.0, wanted 0.1 to 100' in refused(world, shift=-5.0)
     assert world.run(frames=5)[1].outcome == Outcome.SUCCEEDED
+
+
+def test_goals_that_would_hold_up_the_engine(world):
+    assert 'steps is 1001, wanted 1 to 1000' in refused(world, steps=1001)
+    assert 'window is 60000 latents of 32x32' in refused(world, mode='chained', window=60000)
+    assert 'window is 50001 latents of 32x32' in refused(world, mode='clip', frames=200001)
+    assert 'wanted at most 4096 tokens' in refused(world, prompt='word ' * 5000)
+    assert 'negative_prompt has' in refused(world, negative_prompt='word ' * 5000)
+    session = world.run(frames=5)[1].session
+    assert 'wanted at most 4096 tokens' in refused(
+        world, prompt='word ' * 5000, session=session, frames=4)
 
 
 def test_goal_that_goes_on_is_refused_and_its_session_stays(world):
@@ -84,3 +97,17 @@ def test_chunks_that_do_not_fit(world):
     assert 'wanted [h, 8]' in refused(world, actions=[chunk(), chunk(9)])
     assert '4 n + 1 frames' in refused(world, camera='wrist', actions=[chunk(horizon=31)])
     assert 'finite' in refused(world, camera='wrist', actions=[chunk(value=float('nan'))])
+
+
+def test_driven_goals_that_do_not_fit(world):
+    world.see()
+    driven = {'camera': 'wrist', 'actions': [chunk(horizon=8), chunk(horizon=4)], 'frames': 0}
+    assert 'fps is -15.0, wanted 1 to 60' in refused(world, **(driven | {'fps': -15.0}))
+    assert 'shift is nan' in refused(world, **(driven | {'shift': float('nan')}))
+    assert 'steps is 1001' in refused(world, **(driven | {'steps': 1001}))
+    assert 'wanted at most 4096 tokens' in refused(world, **driven, prompt='word ' * 5000)
+    long = [chunk(horizon=4), chunk(horizon=4096)]      # seen before the first is made
+    assert 'window is 1025 latents' in refused(world, **(driven | {'actions': long}))
+    for frames in (5, 12, 61):
+        assert f'frames is {frames}, wanted a number at which a chunk ends (the first at 9, the ' \
+            'last at 13), or 0' in refused(world, **(driven | {'frames': frames}))

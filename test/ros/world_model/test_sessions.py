@@ -34,11 +34,21 @@ def test_prompt_of_a_goal_that_goes_on_steers_and_an_empty_one_does_not(world):
         'a cup falls', 'a cup falls', 'it breaks']
 
 
+def test_goal_that_repeats_the_prompt_in_force_takes_over_from_one_that_is_to_come(world):
+    session = world.run('a cup falls')[1].session
+    assert world.steer(session, 'a dog runs').window == 1
+    world.run('a cup falls', session=session, frames=32)
+    wait_for(lambda: len(world.frames) == 61)
+    assert {frame.prompt for frame in world.frames} == {'a cup falls'}
+
+
 def test_steering_is_refused_with_the_reason(world):
     assert 'open sessions: none' in world.steer('gone', 'go').message
     session = world.run(frames=5)[1].session
     answer = world.steer(session, ' ')
     assert not answer.success and 'prompt is empty' in answer.message
+    answer = world.steer(session, 'word ' * 5000)
+    assert not answer.success and 'wanted at most 4096 tokens' in answer.message
 
 
 def test_closing_frees_and_a_later_goal_names_those_that_are_open(world):
