@@ -50,6 +50,14 @@ def test_picture_from_the_future_is_refused_as_the_policy_does(show):
             ask('wrist', 40 * S)
 
 
+def test_video_has_the_first_picture_of_each_half_second(show):
+    cameras, send = show
+    for tenth in range(972, 1003):
+        send(tenth * S // 10)
+    stamps = [one.stamp * 10 // S for one in cameras.video('wrist', 2.0, 1002 * S // 10)]
+    assert stamps == [985, 990, 995, 1000]      # that of 98.0 is older
+
+
 def test_video_has_no_picture_from_the_future(show, monkeypatch):
     """The camera's clock jumps ahead while a question takes its video."""
     cameras, send = show

@@ -46,16 +46,19 @@ def test_thinking_is_apart_and_off_when_not_wanted(desk):
     assert desk.ask(thinking=False).thinking == ''
 
 
-def test_video_shows_a_picture_each_half_second(desk):
+def test_video_shows_the_last_seconds(desk):
     desk.node()
     desk.wait_for_pictures()
     node = desk.setup.cell.node
     start = node.get_clock().now().nanoseconds
     wait_for(lambda: node.get_clock().now().nanoseconds - start > 2.2e9)
+    asked = node.get_clock().now().nanoseconds * 1e-9
     answer = desk.ask(cameras=['wrist'], video_seconds=2.0, max_tokens=2)
     assert answer.error == ''
     stamps = [stamp.sec + stamp.nanosec * 1e-9 for stamp in answer.picture_stamps]
-    assert answer.picture_names == ['wrist'] * len(stamps) and len(stamps) in (4, 5)
+    assert answer.picture_names == ['wrist'] * len(stamps)
+    # 4 half seconds begin in 2 s; the picture of the last may be on its way, or one more be there
+    assert 3 <= len(stamps) <= 5 and stamps[0] >= asked - 2.0
     assert all(0.3 < gap < 0.7 for gap in np.diff(stamps))
 
 
